@@ -1,0 +1,91 @@
+# Every target sets up what it needs. `make` alone lists them.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.stamp-run
+DEV := $(VENV)/.stamp-test
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint bench clean java
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+setup: java $(RUN) ## Prepare .venv with all that running needs, .venv/bin/wane included
+
+demo: setup ## Generate an example, ingest it with Spark, open the dashboard
+	$(BIN)/wane demo
+
+test: java $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV) ## Check style, formatting, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: java $(DEV) ## Run every benchmarks/*.py in turn
+	@for script in benchmarks/[a-z]*.py; do \
+		if test -e "$$script"; then echo "== $$script"; $(BIN)/python "$$script" || exit 1; fi; \
+	done
+
+clean: ## Remove caches and build products; .venv stays
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log
+	find . -path ./$(VENV) -prune -o \( -name '*.py[co]' -o -name '*.nb[ci]' \) -type f -exec rm -f {} +
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+$(RUN): pyproject.toml
+	$(make_venv)
+	@$(call install,-e .)
+	@touch $@
+
+$(DEV): pyproject.toml
+	$(make_venv)
+	@$(call install,-e '.[test]')
+	@touch $@ $(RUN)
+
+# A virtual environment whose Python no longer starts is made anew.
+define make_venv
+@if ! $(BIN)/python -c '' 2>/dev/null; then \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "wane needs Python 3.11 or newer as $(PYTHON); name another with: make PYTHON=python3.12" >&2; exit 1; }; \
+	$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(debian_root) && $(call apt,python3-venv); } || { \
+		echo "wane needs Python's venv module; install it (Debian: apt-get install python3-venv)." >&2; exit 1; }; \
+	echo "Creating $(VENV)"; \
+	$(PYTHON) -m venv --clear $(VENV); \
+fi
+endef
+
+# uv is three times as fast; pip does the same where uv cannot be had or cannot reach its index.
+install = \
+	echo "Installing wane into $(VENV)"; \
+	if { test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv; } && \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python $(1); then :; \
+	else echo "uv could not install it; trying pip"; $(BIN)/python -m pip install --quiet $(1); fi
+
+debian_root = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null; }
+apt = { DEBIAN_FRONTEND=noninteractive apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1); }
+
+# Spark looks at JAVA_HOME first, and Spark 4 needs Java 17.
+java_version = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'
+
+java:
+	@found=$$($(java_version)); \
+	if test "$${found:-0}" -lt 17 && test -z "$$JAVA_HOME" && $(debian_root); then \
+		echo "Installing a Java runtime for Spark"; \
+		$(call apt,openjdk-17-jre-headless) || $(call apt,openjdk-21-jre-headless) || $(call apt,default-jre-headless); \
+		found=$$($(java_version)); \
+	fi; \
+	if test "$${found:-0}" -lt 17; then \
+		echo "Spark needs Java 17 or newer (found: $${found:-none}): install a JRE, such as openjdk-17-jre-headless," \
+			"and put java on the PATH or set JAVA_HOME." >&2; \
+		exit 1; \
+	fi

@@ -1,0 +1,23 @@
+"""Mergeable sketches of event streams that answer decayed aggregates with error bounds; numpy in, estimates out.
+
+Knows nothing of stores, Spark or dashboards, never reads a clock, and takes all randomness from a seed.
+"""
+
+from sketches.decay import Decay, DecayClass, parse_decay
+from sketches.estimate import Estimate, Item, Series
+from sketches.events import Events
+from sketches.question import AGGREGATES, Question
+from sketches.sample import Sample
+
+__all__ = [
+    "AGGREGATES",
+    "Decay",
+    "DecayClass",
+    "Estimate",
+    "Events",
+    "Item",
+    "Question",
+    "Sample",
+    "Series",
+    "parse_decay",
+]

@@ -1,0 +1,407 @@
+"""From sampled rows to answers: every aggregate with its interval, at one as-of time or at many.
+
+Each function turns decayed sums (`sketches.totals`) into value, lower and upper limit with the intervals of
+`sketches.intervals`; they work on arrays with one entry per as-of time, so that an answer is a series of length one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.decay import Decay
+from sketches.drawn import Columns, Drawn
+from sketches.errors import UnanswerableError
+from sketches.estimate import Item
+from sketches.events import Kind
+from sketches.hashing import hash_one
+from sketches.intervals import Total, ratio_bounds, share_bounds
+from sketches.question import Question
+from sketches.totals import Sums, decayed_sums, span, total, unseen
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_ROUNDING: Final = 1e-12  # a cumulated share this close below φ has reached it
+DEFAULT_TOP: Final = 10
+_ORDERED: Final = frozenset(
+    {"rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum", "correlated-count", "correlated-mean"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Value and limits per as-of time, the number of rows that took part, and the list where the answer is one."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+    used: Ints
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question put to one sample at some as-of times."""
+
+    drawn: Drawn
+    question: Question
+    as_of: Ints
+    confidence: float
+    share_error: float  # ε: what may separate a reported heavy hitter from φ
+
+    @property
+    def decay(self) -> Decay:
+        assert isinstance(self.question.decay, Decay)
+        return self.question.decay
+
+    @cached_property
+    def unseen_weight(self) -> tuple[Floats, Floats]:
+        return unseen(self.drawn, self.decay, self.as_of, "weight")
+
+    @cached_property
+    def unseen_count(self) -> tuple[Floats, Floats]:
+        return unseen(self.drawn, self.decay, self.as_of, "count")
+
+    def sums(self, columns: Columns, rows: NDArray[np.intp] | None = None) -> Sums:
+        return decayed_sums(columns if rows is None else columns.rows(rows), self.drawn, self.decay, self.as_of)
+
+    def weight(self, rows: NDArray[np.intp] | None = None) -> tuple[Total, Ints]:
+        sums = self.sums(self.drawn.weight_columns, rows)
+        return total(sums, 0, 1, 0, self.unseen_weight), sums.used
+
+    def count(self, rows: NDArray[np.intp] | None = None) -> tuple[Total, Ints]:
+        sums = self.sums(self.drawn.count_columns, rows)
+        return total(sums, 0, 1, 0, self.unseen_count), sums.used
+
+    def between(self, low: float | None, high: float | None) -> NDArray[np.intp]:
+        values = self.drawn.values
+        inside = np.ones(len(values), bool)
+        if low is not None:
+            inside &= values >= low
+        if high is not None:
+            inside &= values <= high
+        return np.flatnonzero(inside)
+
+    def equal(self, value: float | str) -> NDArray[np.intp]:
+        if self.drawn.kind is Kind.KEY:
+            return np.flatnonzero(self.drawn.values == np.uint64(hash_one(str(value))))
+        if isinstance(value, str):
+            raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
+        return np.flatnonzero(self.drawn.values == value)
+
+
+def answer(asked: Asked) -> Answer:
+    """Answer the question at all its as-of times."""
+    question, drawn = asked.question, asked.drawn
+    if drawn.kind is Kind.KEY and len(drawn):
+        if question.aggregate in _ORDERED or question.aggregate == "selectivity":
+            raise UnanswerableError(f"{question.aggregate} needs values with an order, but this stream's values are text")
+        if question.of == "value":
+            raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
+    if question.tau_quantile is not None:
+        return _at_each_time(asked, _tau_is_an_aggregate)
+    return _ANSWERS[question.aggregate](asked)
+
+
+def _at_each_time(asked: Asked, one: Callable[[Asked], Answer]) -> Answer:
+    """For what has no closed form over many times: one time after the other."""
+    parts = [one(replace(asked, as_of=asked.as_of[at : at + 1])) for at in range(len(asked.as_of))]
+    if len(parts) == 1:
+        return parts[0]
+    names = ("value", "lower", "upper", "used")
+    return Answer(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _sum(asked: Asked) -> Answer:
+    if asked.question.of == "value":
+        return _value_sum(asked)
+    return _plain(*asked.weight(), asked.confidence)
+
+
+def _count(asked: Asked) -> Answer:
+    return _plain(*asked.count(), asked.confidence)
+
+
+def _plain(amount: Total, used: Ints, confidence: float) -> Answer:
+    return Answer(amount.value, *amount.bounds(confidence), used)
+
+
+def _value_sum(asked: Asked) -> Answer:
+    """Σ v·f as gains less losses; they are sums over different events, so their errors add up in squares."""
+    drawn = asked.drawn
+    sides = []
+    for sign, most in ((1, drawn.greatest_value), (-1, -drawn.least_value)):
+        sums = asked.sums(drawn.value_columns(sign))
+        scale = max(float(most), 0.0) if len(drawn) else 0.0
+        sides.append(total(sums, 0, 1, 0, asked.unseen_count, scale))
+    gain, loss = sides
+    (gain_lower, gain_upper), (loss_lower, loss_upper) = (side.bounds(asked.confidence) for side in sides)
+    value = gain.value - loss.value
+    lower = value - np.hypot(gain.value - gain_lower, loss_upper - loss.value)
+    upper = value + np.hypot(gain_upper - gain.value, loss.value - loss_lower)
+    return Answer(value, lower, upper, sums.used)
+
+
+def _mean(asked: Asked, rows: NDArray[np.intp] | None = None) -> Answer:
+    drawn = asked.drawn
+    if asked.question.of == "value":
+        base, most = (drawn.least_value, drawn.greatest_value) if len(drawn) else (0.0, 0.0)
+        sums = asked.sums(drawn.value_mean_columns(), rows)
+        top = total(sums, 0, 1, 0, asked.unseen_count, most - base)
+    else:
+        base, most = 0.0, float(drawn.greatest_weight)
+        sums = asked.sums(drawn.mean_columns, rows)
+        top = total(sums, 0, 1, 0, asked.unseen_weight)
+    bottom = total(sums, 2, 3, 1, asked.unseen_count)
+    effective = _divide(np.square(bottom.sampled), bottom.variance, np.inf)
+    lower, upper = ratio_bounds(top, bottom, sums.squared[:, 2], effective, asked.confidence)
+    floor = base if asked.question.of == "value" else 1.0
+    value = base + _divide(top.value, bottom.value, np.nan)
+    exact = (top.unseen == 0) & (bottom.unseen == 0)
+    lower = np.where(exact, value, np.clip(base + lower, floor, most))
+    upper = np.where(exact, value, np.clip(base + upper, floor, most))
+    return Answer(value, lower, upper, sums.used)
+
+
+def _share(asked: Asked, rows: NDArray[np.intp]) -> Answer:
+    whole, used = asked.weight()
+    part, _ = asked.weight(rows)
+    return Answer(*_share_limits(part, whole, asked.confidence), used)
+
+
+def _share_limits(part: Total, whole: Total, confidence: float) -> tuple[Floats, Floats, Floats]:
+    rest = Total(
+        np.maximum(whole.certain - part.certain, 0.0),
+        np.maximum(whole.sampled - part.sampled, 0.0),
+        np.maximum(whole.variance - part.variance, 0.0),
+        whole.unseen,
+        whole.unseen_variance,
+    )
+    lower, upper = share_bounds(part, rest, confidence)
+    value = _divide(part.value, whole.value, np.nan)
+    nothing = whole.value <= 0
+    return value, np.where(nothing, 0.0, np.fmin(lower, value)), np.where(nothing, 1.0, np.fmax(upper, value))
+
+
+def _selectivity(asked: Asked) -> Answer:
+    question = asked.question
+    if question.tau is not None:
+        return _share(asked, asked.between(float(question.tau), None))
+    return _share(asked, asked.between(question.low, question.high))
+
+
+def _rank(asked: Asked) -> Answer:
+    value = asked.question.value
+    if isinstance(value, str):
+        raise UnanswerableError(f"rank needs a number, not {value!r}")
+    return _share(asked, asked.between(None, value))
+
+
+def _frequency(asked: Asked) -> Answer:
+    assert asked.question.value is not None
+    return _share(asked, asked.equal(asked.question.value))
+
+
+def _range_sum(asked: Asked) -> Answer:
+    return _plain(*asked.weight(asked.between(asked.question.low, asked.question.high)), asked.confidence)
+
+
+def _range_frequency(asked: Asked) -> Answer:
+    return _share(asked, asked.between(asked.question.low, asked.question.high))
+
+
+def _correlated(asked: Asked, tau: float) -> Answer:
+    """Sum, count or mean over the events with v ≥ tau, or their share of the weight."""
+    rows = asked.between(tau, None)
+    match asked.question.aggregate:
+        case "correlated-sum":
+            return _plain(*asked.weight(rows), asked.confidence)
+        case "correlated-count":
+            return _plain(*asked.count(rows), asked.confidence)
+        case "correlated-mean":
+            return _mean(asked, rows)
+        case _:
+            return _share(asked, rows)
+
+
+def _correlated_at_tau(asked: Asked) -> Answer:
+    assert asked.question.tau is not None
+    return _correlated(asked, float(asked.question.tau))
+
+
+def _tau_is_an_aggregate(asked: Asked) -> Answer:
+    """The threshold is a quantile and itself uncertain: half of the error probability goes to it.
+
+    Everything above a threshold only shrinks as the threshold rises, so the limits at both ends of the threshold's
+    interval enclose the answer; a mean is enclosed by the limits of its numerator and denominator.
+    """
+    assert asked.question.tau_quantile is not None
+    careful = replace(asked, confidence=(1.0 + asked.confidence) / 2.0)
+    threshold = _quantile(careful, asked.question.tau_quantile)
+    value, low, high = (float(x[0]) for x in (threshold.value, threshold.lower, threshold.upper))
+    if np.isnan(value):
+        return _correlated(careful, np.inf)
+    middle = _correlated(careful, value)
+    if low == high:
+        return middle
+    if asked.question.aggregate == "correlated-mean":
+        return _mean_between(careful, middle, low, high)
+    return replace(middle, lower=_correlated(careful, high).lower, upper=_correlated(careful, low).upper)
+
+
+def _mean_between(asked: Asked, middle: Answer, low: float, high: float) -> Answer:
+    many, few = asked.between(low, None), asked.between(high, None)
+    most_weight, least_weight = asked.weight(many)[0].bounds(asked.confidence)[1], asked.weight(few)[0].bounds(asked.confidence)[0]
+    most_count, least_count = asked.count(many)[0].bounds(asked.confidence)[1], asked.count(few)[0].bounds(asked.confidence)[0]
+    lower = np.fmin(np.maximum(_divide(least_weight, most_count, 1.0), 1.0), middle.lower)
+    upper = np.fmax(np.minimum(_divide(most_weight, least_count, np.inf), float(asked.drawn.greatest_weight)), middle.upper)
+    return replace(middle, lower=lower, upper=upper)
+
+
+def _quantile_asked(asked: Asked) -> Answer:
+    phi = asked.question.phi
+    assert phi is not None
+    return _at_each_time(asked, lambda one: _quantile(one, phi))
+
+
+def _quantile(asked: Asked, phi: float) -> Answer:
+    """Invert the rank's interval: the values at which the share up to them may be φ."""
+    drawn = asked.drawn
+    moment = int(asked.as_of[0])
+    rows = span(drawn.times, moment, asked.decay, drawn.unit)
+    fading = np.zeros(len(drawn))
+    fading[rows] = asked.decay(drawn.unit.seconds(moment - drawn.times[rows]))
+    used = np.array([rows.stop - rows.start])
+    order = drawn.by_value[fading[drawn.by_value] > 0] if rows.stop > rows.start else drawn.by_value[:0]
+    most, most_variance = asked.unseen_weight
+    if len(order) == 0:
+        nothing = (drawn.least_value, drawn.greatest_value) if most[0] > 0 else (np.nan, np.nan)
+        return Answer(np.array([np.nan]), np.array([nothing[0]]), np.array([nothing[1]]), used)
+    columns, weight = drawn.weight_columns, fading[order]
+    certain = np.cumsum(columns.linear[0][order] * weight)
+    sampled = np.cumsum(columns.linear[1][order] * weight)
+    variance = np.cumsum(columns.squared[0][order] * np.square(weight))
+    reached = certain + sampled >= phi * (certain[-1] + sampled[-1]) * (1.0 - _ROUNDING)
+    values = drawn.values[order]
+    value = float(values[int(np.argmax(reached))])
+    if most[0] == 0 and variance[-1] == 0:
+        return Answer(*(np.array([value]) for _ in range(3)), used)
+
+    def limits(index: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        part = Total(certain[index], sampled[index], variance[index], most, most_variance)
+        rest = Total(
+            certain[-1] - part.certain,
+            np.maximum(sampled[-1] - part.sampled, 0.0),
+            np.maximum(variance[-1] - part.variance, 0.0),
+            most,
+            most_variance,
+        )
+        return share_bounds(part, rest, asked.confidence)
+
+    first_possible = _first(lambda index: limits(index)[1] >= phi, len(order))
+    first_certain = _first(lambda index: limits(index)[0] >= phi, len(order))
+    empty = Total(*(np.zeros(1) for _ in range(3)), most, most_variance)
+    whole = Total(certain[-1:], sampled[-1:], variance[-1:], most, most_variance)
+    below_all = share_bounds(empty, whole, asked.confidence)[1][0] >= phi
+    lower = drawn.least_value if below_all else float(values[min(first_possible, len(values) - 1)])
+    upper = drawn.greatest_value if first_certain == len(order) else float(values[first_certain])
+    return Answer(np.array([value]), np.array([min(lower, value)]), np.array([max(upper, value)]), used)
+
+
+def _first(holds: Callable[[NDArray[np.intp]], NDArray[np.bool_]], length: int) -> int:
+    """The first index at which a monotone condition holds (length: nowhere), asking for many indices at a time."""
+    low, high = 0, length
+    while low < high:
+        probes = np.unique(np.linspace(low, high - 1, min(48, high - low)).astype(np.intp))
+        true = np.flatnonzero(holds(probes))
+        if len(true) == 0:
+            low = int(probes[-1]) + 1
+            continue
+        high = int(probes[true[0]])
+        if true[0] > 0:
+            low = int(probes[true[0] - 1]) + 1
+    return low
+
+
+def _heavy_hitters(asked: Asked) -> Answer:
+    """The values with the largest shares. The intervals hold together, for all values that were sampled at once:
+    whoever picks the largest of many estimates must expect the luckiest of them."""
+    if len(asked.as_of) > 1:
+        raise UnanswerableError("heavy-hitters is a list: ask for it at one as-of time")
+    drawn, question = asked.drawn, asked.question
+    distinct, codes = drawn.groups
+    moment = int(asked.as_of[0])
+    rows = span(drawn.times, moment, asked.decay, drawn.unit)
+    fading = asked.decay(drawn.unit.seconds(moment - drawn.times[rows]))
+    columns, codes = drawn.weight_columns, codes[rows]
+    used = np.array([rows.stop - rows.start])
+
+    def per_value(coefficients: Floats, weight: Floats) -> Floats:
+        return np.bincount(codes, coefficients[rows] * weight, minlength=len(distinct))
+
+    certain = per_value(columns.linear[0], fading)
+    sampled = per_value(columns.linear[1], fading)
+    variance = per_value(columns.squared[0], np.square(fading))
+    whole = certain.sum() + sampled.sum()
+    if whole <= 0:
+        return Answer(np.array([np.nan]), np.array([0.0]), np.array([1.0]), used)
+    order = np.argsort(-(certain + sampled), kind="stable")
+    order = order[(certain + sampled)[order] > 0]
+    candidates = len(order)
+    if question.phi is not None:
+        order = order[(certain + sampled)[order] >= (question.phi - asked.share_error / 2.0) * whole]
+    if question.top is not None or question.phi is None:
+        order = order[: question.top or DEFAULT_TOP]
+    most = asked.unseen_weight
+    part = Total(certain[order], sampled[order], variance[order], *most)
+    everything = Total(certain.sum(), sampled.sum(), variance.sum(), *most)
+    together = 1.0 - (1.0 - asked.confidence) / candidates
+    value, lower, upper = _share_limits(part, everything, together)
+    items = tuple(
+        Item(_shown(drawn, distinct[code]), float(v), float(low), float(high))
+        for code, v, low, high in zip(order, value, lower, upper, strict=True)
+    )
+    if not items:
+        return Answer(np.array([0.0]), np.array([0.0]), np.array([1.0]), used)
+    return Answer(value[:1], lower[:1], upper[:1], used, items)
+
+
+def _shown(drawn: Drawn, value: np.generic) -> int | float | str:
+    if drawn.kind is Kind.KEY:
+        return drawn.labels.text_of(int(value))
+    return int(value) if drawn.kind is Kind.INTEGER else float(value)
+
+
+def _divide(top: Floats, bottom: Floats, otherwise: float) -> Floats:
+    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), otherwise)
+
+
+def _self_join(asked: Asked) -> Answer:
+    from sketches.joins import self_join
+
+    return _at_each_time(asked, self_join)
+
+
+_ANSWERS: Final[dict[str, Callable[[Asked], Answer]]] = {
+    "sum": _sum,
+    "count": _count,
+    "mean": _mean,
+    "selectivity": _selectivity,
+    "rank": _rank,
+    "quantile": _quantile_asked,
+    "median": _quantile_asked,
+    "heavy-hitters": _heavy_hitters,
+    "frequency": _frequency,
+    "range-sum": _range_sum,
+    "range-frequency": _range_frequency,
+    "correlated-sum": _correlated_at_tau,
+    "correlated-count": _correlated_at_tau,
+    "correlated-mean": _correlated_at_tau,
+    "self-join": _self_join,
+}

@@ -1,0 +1,121 @@
+"""How sampled rows lie in a sketch's body: columns, each packed for itself, in the rows' canonical order.
+
+Times are differences from row to row, values are distances from the smallest one (floats their bits, keys their number
+in the list of labels), weights are left out where all are 1. Everything is checked on reading before it is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.errors import CorruptError
+from sketches.events import MAX_TIME, Column, Kind, Labels
+from sketches.hashing import hash_text
+from sketches.packing import deltas, undeltas
+from sketches.range_sample import LEVELS, MAX_WEIGHT
+from sketches.wire import Reader, Writer
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+_LONGEST_LABEL = 1 << 20
+
+
+def write_labels(writer: Writer, labels: Labels) -> None:
+    writer.varint(len(labels.texts))
+    for text in labels.texts:
+        writer.blob(text.encode())
+
+
+def read_labels(reader: Reader) -> Labels:
+    count = reader.varint()
+    if count > reader.remaining:
+        raise CorruptError(f"{count} labels are announced, but only {reader.remaining} bytes are left")
+    try:
+        texts = tuple(reader.blob().decode() for _ in range(count))
+    except UnicodeDecodeError as error:
+        raise CorruptError("a label is not UTF-8 text") from error
+    hashes = hash_text(np.array(texts, object)) if texts else np.empty(0, np.uint64)
+    if (hashes[1:] <= hashes[:-1]).any():
+        raise CorruptError("labels are not in the order of their hashes")
+    return Labels(hashes, texts)
+
+
+def write_cuts(writer: Writer, cuts: Ints, none: int) -> None:
+    """Cuts fall with the level and end where nothing was discarded: only the front part is stored."""
+    used = int(np.count_nonzero(cuts != none))
+    writer.u8(used)
+    for cut in cuts[:used].tolist():
+        writer.i64(cut)
+
+
+def read_cuts(reader: Reader, none: int) -> Ints:
+    used = reader.u8()
+    if used > LEVELS:
+        raise CorruptError(f"{used} thresholds are announced; there are {LEVELS} levels")
+    cuts = np.full(LEVELS, none, np.int64)
+    cuts[:used] = [reader.i64() for _ in range(used)]
+    if (np.diff(cuts[:used]) > 0).any() or (cuts[:used] == none).any():
+        raise CorruptError("thresholds rise from a level to a deeper one")
+    return cuts
+
+
+def write_rows(
+    writer: Writer, times: Ints, hashes: Words, values: Column, weights: Ints, kind: Kind, labels: Labels
+) -> None:
+    """Rows sorted by time; the columns follow each other behind the number of rows."""
+    rows = len(times)
+    writer.varint(rows)
+    if rows == 0:
+        return
+    writer.i64(int(times[0]))
+    writer.column(deltas(times))
+    writer.column(hashes)
+    if kind is Kind.INTEGER:
+        least = int(values.min())
+        writer.i64(least)
+        writer.column(values.astype(np.uint64) - np.uint64(least & 0xFFFF_FFFF_FFFF_FFFF))
+    elif kind is Kind.FLOAT:
+        writer.column(np.ascontiguousarray(values, np.float64).view(np.uint64))
+    else:
+        writer.column(np.searchsorted(labels.hashes, values).astype(np.uint64))
+    weighted = bool((weights != 1).any())
+    writer.u8(int(weighted))
+    if weighted:
+        writer.column((weights - 1).astype(np.uint64))
+
+
+def read_rows(reader: Reader, kind: Kind, labels: Labels) -> tuple[Ints, Words, Column, Ints]:
+    """What `write_rows` wrote. Rows are distinct, so they take at least a bit each: no count can be absurd."""
+    rows = reader.varint()
+    if rows > 8 * reader.remaining:
+        raise CorruptError(f"{rows} rows are announced, but only {reader.remaining} bytes are left")
+    if rows == 0:
+        return np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, kind.dtype), np.empty(0, np.int64)
+    first = reader.i64()
+    steps = reader.column(rows - 1)
+    if not -MAX_TIME <= first <= MAX_TIME or steps.astype(np.float64).sum() > 2.0 * MAX_TIME:
+        raise CorruptError("times lie outside the range of times")
+    times = undeltas(first, steps)
+    hashes = reader.column(rows)
+    values: Column
+    if kind is Kind.INTEGER:
+        least = reader.i64()
+        values = (reader.column(rows) + np.uint64(least & 0xFFFF_FFFF_FFFF_FFFF)).view(np.int64)
+    elif kind is Kind.FLOAT:
+        values = reader.column(rows).view(np.float64)
+        if not np.isfinite(values).all():
+            raise CorruptError("a value is not a finite number")
+    else:
+        codes = reader.column(rows)
+        if codes.max() >= len(labels.texts):
+            raise CorruptError(f"a key has number {codes.max()}, but there are {len(labels.texts)} labels")
+        values = labels.hashes[codes.astype(np.intp)]
+    weights = np.ones(rows, np.int64)
+    if reader.u8():
+        stored = reader.column(rows)
+        if stored.max() >= MAX_WEIGHT:
+            raise CorruptError(f"a weight is {int(stored.max()) + 1}; weights are at most {MAX_WEIGHT}")
+        weights = stored.astype(np.int64) + 1
+    return times, hashes, values, weights

@@ -1,0 +1,260 @@
+"""A Poisson sample ready to be asked: rows with design weights, whatever sketches, copies or epochs they come from.
+
+A row that was kept with probability π counts 1/π times. Rows of several independent copies of a sketch are averaged
+(each counts 1/(π·copies)); rows of sketches that cover different times simply stand side by side. Then any decayed
+aggregate is a weighted sum of f(age) over one time-sorted table, and changing the decay costs one dot product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.events import Column, Kind, Labels
+from sketches.nested_sample import NestedSample
+from sketches.range_sample import LEVELS, PROBABILITY
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+# Sampled below this many expected units, an event is one unit or none, and weight/π is exactly 1/p; above it π falls
+# short of weight·p by at most the other factor (both checked by brute force in tests/sketches/test_range_sample.py).
+_SINGLE_UNIT = 0.38
+_CROWDED = 1.82
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUnit:
+    """Seconds per unit of time as a fraction, so that whole seconds stay whole however fine the unit."""
+
+    numerator: int = 1
+    denominator: int = 1
+
+    def seconds(self, ages: Ints) -> Floats:
+        return np.asarray(ages * np.float64(self.numerator) / np.float64(self.denominator))
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """What a sketch knows exactly of all events it has seen: repeats and merging do not change it."""
+
+    oldest: int | None = None
+    newest: int | None = None
+    least_value: float = np.inf
+    greatest_value: float = -np.inf
+    greatest_weight: int = 1
+
+    @classmethod
+    def merged(cls, parts: Sequence[Extremes]) -> Extremes:
+        seen = [part for part in parts if part.newest is not None]
+        if not seen:
+            return cls()
+        return cls(
+            min(part.oldest for part in seen if part.oldest is not None),
+            max(part.newest for part in seen if part.newest is not None),
+            min(part.least_value for part in seen),
+            max(part.greatest_value for part in seen),
+            max(part.greatest_weight for part in seen),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """Stretches of time with one sampling probability each: what an event nobody saw could at most have counted.
+
+    For each stretch its newest time and the largest design weight of an unseen event there, as a unit of weight
+    (`weight`) and as an event (`count`), with the matching 1 - π.
+    """
+
+    newest: Ints
+    oldest: Ints
+    weight: Floats
+    count: Floats
+    weight_doubt: Floats
+    count_doubt: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Coefficients per row: `linear` are summed with f, `squared` with f²; rows are sorted by time."""
+
+    times: Ints
+    linear: Floats
+    squared: Floats
+
+    def rows(self, which: NDArray[np.intp]) -> Columns:
+        return Columns(self.times[which], self.linear[:, which], self.squared[:, which])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Time-sorted rows: `design` is 1/π over the number of copies, `doubt` is 1-π."""
+
+    times: Ints
+    hashes: Words
+    values: Column
+    weights: Ints
+    design: Floats
+    doubt: Floats
+    copy: NDArray[np.int16]
+    strata: Strata
+    unit: TimeUnit
+    kind: Kind
+    labels: Labels
+    newest: int | None  # the newest event seen, kept or not; None where there was none
+    least_value: float
+    greatest_value: float
+    greatest_weight: int
+    lost_before: int  # events at or before this time are beyond every level's reach (NO_CUT: none are)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @cached_property
+    def amounts(self) -> Floats:
+        """Each row's contribution to an undecayed weighted sum."""
+        return self.weights * self.design
+
+    @cached_property
+    def weight_columns(self) -> Columns:
+        """For Σ w·f: what is certain, what is sampled, and the variance."""
+        return self._columns(self.amounts)
+
+    @cached_property
+    def count_columns(self) -> Columns:
+        """The same for Σ f."""
+        return self._columns(self.design)
+
+    @cached_property
+    def mean_columns(self) -> Columns:
+        """Both, and their covariance: Σ w·f first, then Σ f."""
+        return self._pair(self.amounts)
+
+    def value_columns(self, sign: int) -> Columns:
+        """For Σ v·f over the values of one sign, as positive numbers."""
+        return self._columns(np.maximum(sign * self.values.astype(np.float64), 0.0) * self.design)
+
+    def value_mean_columns(self) -> Columns:
+        """Like `mean_columns`, with the value above the least value in the place of the weight."""
+        return self._pair((self.values.astype(np.float64) - self.least_value) * self.design)
+
+    def _columns(self, amount: Floats) -> Columns:
+        certain = np.where(self.doubt == 0.0, amount, 0.0)
+        return Columns(
+            self.times, np.stack([certain, amount - certain]), np.stack([np.square(amount) * self.doubt])
+        )
+
+    def _pair(self, amount: Floats) -> Columns:
+        top, bottom = self._columns(amount), self.count_columns
+        return Columns(
+            self.times,
+            np.concatenate([top.linear, bottom.linear]),
+            np.concatenate([top.squared, bottom.squared, [amount * self.design * self.doubt]]),
+        )
+
+    @cached_property
+    def by_value(self) -> NDArray[np.intp]:
+        """Row numbers in the order of their values."""
+        return np.argsort(self.values, kind="stable")
+
+    @cached_property
+    def groups(self) -> tuple[Column, NDArray[np.intp]]:
+        """The distinct values, and for each row the number of its value."""
+        distinct, codes = np.unique(self.values, return_inverse=True)
+        return distinct, codes
+
+
+def draw(
+    samples: Sequence[NestedSample], unit: TimeUnit, kind: Kind, labels: Labels, extremes: Extremes
+) -> Drawn:
+    """The rows of the independent copies of one sketch, averaged."""
+    copies = len(samples)
+    chance = [sample.probabilities() for sample in samples]
+    times = np.concatenate([sample.times for sample in samples])
+    order = np.argsort(times, kind="stable") if copies > 1 else np.arange(len(times))
+    probability = np.concatenate(chance)[order]
+    strata = [_strata(sample, copies, extremes) for sample in samples] if extremes.newest is not None else []
+    return Drawn(
+        times=times[order],
+        hashes=np.concatenate([sample.hashes for sample in samples])[order],
+        values=np.concatenate([sample.values for sample in samples])[order],
+        weights=np.concatenate([sample.weights for sample in samples])[order],
+        design=1.0 / (probability * copies),
+        doubt=1.0 - probability,
+        copy=np.concatenate([np.full(len(s), i, np.int16) for i, s in enumerate(samples)])[order],
+        strata=_join(strata),
+        unit=unit,
+        kind=kind,
+        labels=labels,
+        newest=extremes.newest,
+        least_value=extremes.least_value,
+        greatest_value=extremes.greatest_value,
+        greatest_weight=extremes.greatest_weight,
+        lost_before=max(int(max(s.weight_cuts[-1], s.count_cuts[-1])) for s in samples),
+    )
+
+
+def side_by_side(parts: Sequence[Drawn]) -> Drawn:
+    """Samples of different times (the epochs of a stream) as one: every row keeps the design weight it has."""
+    first = parts[0]
+    filled = [part for part in parts if part.newest is not None]
+    if not filled:
+        return first
+    times = np.concatenate([part.times for part in filled])
+    order = np.argsort(times, kind="stable")
+
+    def column(name: str) -> Column:
+        return np.concatenate([getattr(part, name) for part in filled])[order]
+
+    keys = [part.labels for part in filled]
+    values = column("values")
+    return Drawn(
+        times=times[order],
+        hashes=column("hashes"),
+        values=values,
+        weights=column("weights"),
+        design=column("design"),
+        doubt=column("doubt"),
+        copy=column("copy"),
+        strata=_join([part.strata for part in filled]),
+        unit=first.unit,
+        kind=filled[0].kind,
+        labels=Labels.merged(keys, values) if filled[0].kind is Kind.KEY else Labels.none(),
+        newest=max(part.newest for part in filled if part.newest is not None),
+        least_value=min(part.least_value for part in filled),
+        greatest_value=max(part.greatest_value for part in filled),
+        greatest_weight=max(part.greatest_weight for part in filled),
+        lost_before=max(part.lost_before for part in filled),
+    )
+
+
+def _strata(sample: NestedSample, copies: int, extremes: Extremes) -> Strata:
+    assert extremes.newest is not None and extremes.oldest is not None
+    cuts = np.concatenate([sample.weight_cuts, sample.count_cuts])
+    edges = np.unique(np.concatenate([cuts[cuts >= extremes.oldest], [extremes.newest]]))
+    weight_levels, count_levels = sample.levels_at(edges)
+    reached = np.maximum(weight_levels, count_levels) < LEVELS
+    edges, weight_levels, count_levels = edges[reached], weight_levels[reached], count_levels[reached]
+    weight_chance, count_chance = PROBABILITY[weight_levels], PROBABILITY[count_levels]
+    crowded = np.where(extremes.greatest_weight * weight_chance < _SINGLE_UNIT, 1.0, _CROWDED)
+    return Strata(
+        newest=edges,
+        oldest=np.concatenate([[extremes.oldest], edges[:-1] + 1])[: len(edges)],
+        weight=np.where(weight_levels > 0, crowded / weight_chance / copies, 0.0),
+        count=np.where(count_levels > 0, 1.0 / count_chance / copies, 0.0),
+        weight_doubt=1.0 - weight_chance,
+        count_doubt=1.0 - count_chance,
+    )
+
+
+def _join(strata: Sequence[Strata]) -> Strata:
+    names = Strata.__slots__
+    if not strata:
+        return Strata(*(np.empty(0, np.int64 if name in ("newest", "oldest") else np.float64) for name in names))
+    return Strata(*(np.concatenate([getattr(part, name) for part in strata]) for name in names))
+

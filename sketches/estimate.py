@@ -1,0 +1,92 @@
+"""What every question returns: a number, its interval, and in words what holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of an answer that is a list: a value (or the label of a key) with its estimate and interval."""
+
+    value: int | float | str
+    estimate: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An answer with its error bound.
+
+    ``lower <= exact answer <= upper`` holds with probability ``confidence`` over the sketch's random seed (1 where
+    the answer is exact or the bound deterministic). ``value`` is NaN where nothing counts and a ratio of nothing was
+    asked; the bounds then say what can still be said (a fraction lies between 0 and 1).
+    """
+
+    value: float
+    lower: float
+    upper: float
+    confidence: float
+    guarantee: str
+    family: str
+    as_of: int
+    used: int  # kept events that carry decayed weight in this answer
+    items: tuple[Item, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """True where the interval is a point: every event that counts was kept."""
+        return self.lower == self.value == self.upper
+
+    def as_dict(self) -> dict[str, Any]:
+        """The command line's JSON shape: ``value`` is called ``estimate``, NaN and infinity become null."""
+        shape: dict[str, Any] = {
+            "estimate": _json_number(self.value),
+            "lower": _json_number(self.lower),
+            "upper": _json_number(self.upper),
+            "confidence": self.confidence,
+            "guarantee": self.guarantee,
+            "family": self.family,
+            "as_of": self.as_of,
+            "used": self.used,
+        }
+        if self.items:
+            shape["items"] = [
+                {
+                    "value": item.value,
+                    "estimate": _json_number(item.estimate),
+                    "lower": _json_number(item.lower),
+                    "upper": _json_number(item.upper),
+                }
+                for item in self.items
+            ]
+        return shape
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One question at many as-of times: parallel arrays, one entry a time, each with the meaning of `Estimate`."""
+
+    as_of: NDArray[np.int64]
+    value: Floats
+    lower: Floats
+    upper: Floats
+    confidence: float
+    guarantee: str
+    family: str
+    used: NDArray[np.int64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.as_of)
+
+
+def _json_number(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,161 @@
+"""A checked batch of events as columns: what every family is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sketches.errors import EventError
+from sketches.hashing import hash_integers, hash_text
+from sketches.range_sample import MAX_WEIGHT
+
+MAX_TIME: Final = 1 << 62
+
+Column = NDArray[Any]
+
+
+class Kind(StrEnum):
+    """What the values of a stream are; keys are text, held as hashes with their labels."""
+
+    INTEGER = "integer"
+    FLOAT = "float"
+    KEY = "key"
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        return {Kind.INTEGER: np.int64, Kind.FLOAT: np.float64, Kind.KEY: np.uint64}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The texts behind hashed keys: parallel arrays, sorted by hash."""
+
+    hashes: NDArray[np.uint64]
+    texts: tuple[str, ...]
+
+    @classmethod
+    def none(cls) -> Labels:
+        return cls(np.empty(0, np.uint64), ())
+
+    @classmethod
+    def merged(cls, parts: Sequence[Labels], wanted: NDArray[np.uint64]) -> Labels:
+        """The labels of the wanted hashes, from any of the parts; of two texts with one hash, the smaller one."""
+        known: dict[int, str] = {}
+        for part in parts:
+            for code, text in zip(part.hashes.tolist(), part.texts, strict=True):
+                if code not in known or text < known[code]:
+                    known[code] = text
+        hashes = np.unique(wanted)
+        return cls(hashes, tuple(known[code] for code in hashes.tolist()))
+
+    def text_of(self, code: int) -> str:
+        return self.texts[int(np.searchsorted(self.hashes, np.uint64(code)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Columns of events: hashed ids, times, values (integers, float64, or the hashes of keys) and weights (None: all 1).
+
+    Columns that need no conversion are the caller's own arrays, read and never written.
+
+    >>> len(Events.of([1, 2], [10, 11], values=["a", "b"]))
+    2
+    """
+
+    ids: NDArray[np.uint64]
+    times: NDArray[np.int64]
+    values: Column
+    weights: NDArray[np.int64] | None
+    labels: Labels
+    kind: Kind
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @classmethod
+    def of(
+        cls, ids: ArrayLike, times: ArrayLike, values: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> Events:
+        """Check the columns and hash ids and text once. Nothing is sampled yet, and no input array is changed."""
+        hashed = _hashed_ids(np.asarray(ids))
+        clock = _integers("times", np.asarray(times), -MAX_TIME, MAX_TIME)
+        labels = Labels.none()
+        if values is None:
+            numbers: Column = np.zeros(len(clock), np.int8)
+            kind = Kind.INTEGER
+        else:
+            numbers, labels, kind = _values(np.asarray(values))
+        counts = None
+        if weights is not None:
+            counts = _integers("weights", np.asarray(weights), 1, MAX_WEIGHT)
+            if counts.size == 0 or counts.max() == 1:
+                counts = None
+        lengths = {"ids": len(hashed), "times": len(clock), "values": len(numbers)}
+        if weights is not None:
+            lengths["weights"] = len(np.asarray(weights))
+        if len(set(lengths.values())) > 1:
+            raise EventError("columns differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
+        return cls(hashed, clock, numbers, counts, labels, kind)
+
+
+def _one_dimension(name: str, column: Column) -> None:
+    if column.ndim != 1:
+        raise EventError(f"{name} has {column.ndim} dimensions; it must be a flat array")
+
+
+def _hashed_ids(ids: Column) -> NDArray[np.uint64]:
+    _one_dimension("ids", ids)
+    if ids.dtype.kind in "iu":
+        return hash_integers(ids)
+    if ids.size == 0:
+        return np.empty(0, np.uint64)
+    if ids.dtype.kind in "UOST":
+        return hash_text(ids)
+    raise EventError(f"ids are of type {ids.dtype}; they must be integers or text")
+
+
+def _integers(name: str, column: Column, least: int, most: int) -> NDArray[np.int64]:
+    _one_dimension(name, column)
+    if column.size == 0:
+        return np.empty(0, np.int64)
+    if column.dtype.kind == "f":
+        if not np.isfinite(column).all():
+            at = int(np.flatnonzero(~np.isfinite(column))[0])
+            raise EventError(f"{name}[{at}] is {column[at]}; it must be a whole number")
+        if (column != np.rint(column)).any():
+            at = int(np.flatnonzero(column != np.rint(column))[0])
+            raise EventError(f"{name}[{at}] is {column[at]}; it must be a whole number")
+    elif column.dtype.kind not in "iu":
+        raise EventError(f"{name} are of type {column.dtype}; they must be whole numbers")
+    low, high = column.min(), column.max()
+    if low < least or high > most:
+        at = int(np.flatnonzero((column < least) | (column > most))[0])
+        raise EventError(f"{name}[{at}] is {column[at]}; it must lie between {least} and {most}")
+    return column.astype(np.int64, copy=False)
+
+
+def _values(values: Column) -> tuple[Column, Labels, Kind]:
+    _one_dimension("values", values)
+    if values.size == 0:
+        return np.empty(0, np.int64), Labels.none(), Kind.INTEGER
+    kind = values.dtype.kind
+    if kind in "iub":
+        if kind == "u" and values.max() > np.iinfo(np.int64).max:
+            at = int(np.argmax(values))
+            raise EventError(f"values[{at}] is {values[at]}; a whole-number value must be below 2^63")
+        return values.astype(np.int8) if kind == "b" else values, Labels.none(), Kind.INTEGER
+    if kind == "f":
+        if not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise EventError(f"values[{at}] is {values[at]}; it must be a finite number or text")
+        return values.astype(np.float64) + 0.0, Labels.none(), Kind.FLOAT  # + 0.0: minus zero is zero
+    if kind in "UOST":
+        hashes = hash_text(values)
+        distinct, first = np.unique(hashes, return_index=True)
+        return hashes, Labels(distinct, tuple(str(text) for text in values[first])), Kind.KEY
+    raise EventError(f"values are of type {values.dtype}; they must be numbers or text")

@@ -1,0 +1,130 @@
+"""The one place where ids and keys become 64 random-looking bits, the same on every machine and in every process.
+
+Sampling depends on nothing but this hash and the seed of the sketch, so two workers that meet the same event decide
+alike and re-ingesting it changes nothing. For the same reason the bits below can never change: sketches already
+stored were built with them. Python's own ``hash()`` is salted per process and would break all of it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import mmh3
+import numba
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sketches.errors import EventError, WaneError
+
+Hashes = NDArray[np.uint64]
+
+_SHIFT = np.uint64(33)
+_FIRST_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
+_SECOND_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
+
+# The finaliser maps 0 to 0, so its input is moved by a constant first. Ids and salts use different constants: with
+# the same one, the salt of a seed would equal the hash of the id of that number, and their xor would always be 0.
+_INTEGER_OFFSET = np.uint64(0x9E3779B97F4A7C15)
+_SALT_OFFSET = 0xD1B54A32D192ED03
+
+_COPY_BITS = 16
+_WORD = 1 << 64
+
+
+def finalise(x: Hashes) -> Hashes:
+    """murmur3's 64-bit finaliser: a bijection in which every input bit moves about half of the output bits.
+
+    >>> hex(finalise(np.array([1], dtype=np.uint64))[0])
+    '0xb456bcfc34c2cb2c'
+    """
+    mixed = np.array(x, dtype=np.uint64)
+    mixed ^= mixed >> _SHIFT
+    mixed *= _FIRST_FACTOR
+    mixed ^= mixed >> _SHIFT
+    mixed *= _SECOND_FACTOR
+    mixed ^= mixed >> _SHIFT
+    return mixed
+
+
+@numba.njit(inline="always", cache=True)
+def finalise_one(x: np.uint64) -> np.uint64:
+    """`finalise` of one number, for use inside numba kernels; pass ``np.uint64`` (called from Python it gives an int).
+
+    A kernel elsewhere that is compiled with ``cache=True`` keeps the copy of this function it was compiled with.
+    """
+    x ^= x >> _SHIFT
+    x *= _FIRST_FACTOR
+    x ^= x >> _SHIFT
+    x *= _SECOND_FACTOR
+    x ^= x >> _SHIFT
+    return x
+
+
+def hash_integers(ids: NDArray[Any]) -> Hashes:
+    """Hash integers of any width; distinct integers get distinct hashes, so integer ids never collide.
+
+    Narrow types are widened first (int8 5 and int64 5 are one id) and negative numbers count as two's complement,
+    so int64 -1 and uint64 2**64 - 1 are one id as well.
+
+    >>> int(hash_integers(np.array([-1]))[0]) == hash_one(-1)
+    True
+    """
+    column = np.asarray(ids)
+    if column.dtype.kind not in "iu":
+        raise EventError(f"ids have dtype {column.dtype}; integers of any width can be hashed, or text by hash_text")
+    return finalise(column.astype(np.uint64) ^ _INTEGER_OFFSET)
+
+
+def hash_text(texts: Sequence[str | bytes] | NDArray[Any]) -> Hashes:
+    """Hash texts: the first word of MurmurHash3 x64 128 of the UTF-8 bytes; bytes are taken as they are.
+
+    Keys repeat (URLs, addresses), so each distinct text is hashed once and looked up for its repeats.
+
+    >>> hash_text(["foo", "bar", b"foo"]).tolist() == [hash_one("foo"), hash_one("bar"), hash_one("foo")]
+    True
+    """
+    if isinstance(texts, (str, bytes)):
+        raise EventError(f"texts is the single text {texts!r}; it must be a column of texts")
+    # Arrow reads a numpy text column only up to the first NUL of each entry, so it is given Python objects.
+    column = texts.tolist() if isinstance(texts, np.ndarray) and texts.dtype.kind != "O" else texts
+    try:
+        encoded = pa.array(column, type=pa.large_binary(), from_pandas=True)
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        raise EventError(f"texts cannot be hashed: {error}; each must be text that UTF-8 can write, or bytes") from None
+    if encoded.null_count:
+        missing = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))
+        raise EventError(f"texts have no value in {len(missing)} rows, the first is row {missing[0]}; each needs one")
+    dictionary = encoded.dictionary_encode()
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, dictionary.dictionary.to_pylist()))
+    distinct: Hashes = np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
+    hashes: Hashes = distinct[dictionary.indices.to_numpy()]
+    return hashes
+
+
+def hash_one(value: str | bytes | int) -> int:
+    """The hash that `hash_text` or `hash_integers` gives this value, as a plain int."""
+    if isinstance(value, (str, bytes)):
+        return int(hash_text([value])[0])
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise EventError(f"value is {value!r}; it must be text or an integer")
+    number = operator.index(value)
+    if not -(_WORD >> 1) <= number < _WORD:
+        raise EventError(f"value is {number}; it must fit 64 bits: at least -2**63 and below 2**64")
+    return int(hash_integers(np.array([number % _WORD], dtype=np.uint64))[0])
+
+
+def salt(seed: int, copy: int) -> int:
+    """What is xored into hashes so that each copy of a sketch, and each seed, draws its own sample.
+
+    Distinct for distinct pairs as long as seeds stay below 2**48; above that, still distinct among the copies of one
+    seed and among the seeds of one copy.
+    """
+    if not 0 <= seed < _WORD:
+        raise WaneError(f"seed is {seed}; it must be at least 0 and below 2**64")
+    if not 0 <= copy < 1 << _COPY_BITS:
+        raise WaneError(f"copy is {copy}; it must be at least 0 and below 2**{_COPY_BITS}")
+    pair = seed ^ (copy << (64 - _COPY_BITS))
+    return int(finalise(np.array([pair ^ _SALT_OFFSET], dtype=np.uint64))[0])

@@ -1,0 +1,108 @@
+"""Confidence intervals for sums over a Poisson sample, good also for a handful of sampled events.
+
+Every kept event was sampled on its own with a known probability π, so a decayed sum is estimated by Σ y/π and its
+variance by Σ (y/π)²·(1-π) (Horvitz and Thompson). A normal interval around that is far too short where few events
+match. These are used instead:
+
+- **sums**: the gamma interval of Fay and Feuer (Statistics in Medicine 16, 1997) for weighted sums of counts. Its
+  upper limit adds the largest contribution that an event *not seen* could have made, so that zero sampled matches still
+  give an honest upper limit (-ln(α/2)/π for one rare unit).
+- **shares and ratios**: limits recovered from those of numerator and denominator (MOVER: Zou and Donner, Statistics in
+  Medicine 27, 2008), which keeps their asymmetry. Matching and other events are disjoint, hence independent.
+
+All functions broadcast over arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """An estimated sum of non-negative terms: what was kept with certainty plus what was sampled.
+
+    `unseen` is the largest contribution y/π that an event which was not sampled could have made, and
+    `unseen_variance` its share of variance, (y/π)²·(1-π).
+    """
+
+    certain: Floats
+    sampled: Floats
+    variance: Floats
+    unseen: Floats
+    unseen_variance: Floats
+
+    @property
+    def value(self) -> Floats:
+        return self.certain + self.sampled
+
+    def bounds(self, confidence: float) -> tuple[Floats, Floats]:
+        """Lower and upper limit of the sum, each missed with probability (1 - confidence) / 2."""
+        tail = (1.0 - confidence) / 2.0
+        lower = _gamma_quantile(self.sampled, self.variance, tail)
+        upper = _gamma_quantile(self.sampled + self.unseen, self.variance + self.unseen_variance, 1.0 - tail)
+        return self.certain + np.minimum(lower, self.sampled), self.certain + np.maximum(upper, self.sampled)
+
+
+def _gamma_quantile(mean: Floats, variance: Floats, probability: float) -> Floats:
+    """The quantile of the gamma distribution with this mean and variance; the mean itself where variance is 0."""
+    mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
+    spread = (mean > 0) & (variance > 0)
+    safe_mean = np.where(spread, mean, 1.0)
+    scale = np.where(spread, variance, 1.0) / safe_mean
+    quantile = gammaincinv(safe_mean / scale, probability) * scale
+    return np.where(spread, quantile, mean)
+
+
+def share_bounds(part: Total, rest: Total, confidence: float) -> tuple[Floats, Floats]:
+    """Limits of part / (part + rest), where both are sums over different events."""
+    part_lower, part_upper = part.bounds(confidence)
+    rest_lower, rest_upper = rest.bounds(confidence)
+    least = _odds_lower(part.value, part_lower, rest.value, rest_upper)
+    greatest = _odds_lower(rest.value, rest_lower, part.value, part_upper)
+    return least / (1.0 + least), 1.0 / (1.0 + greatest)
+
+
+def _odds_lower(top: Floats, top_lower: Floats, bottom: Floats, bottom_upper: Floats, correlation: float | Floats = 0.0) -> Floats:
+    """Lower limit r of top / bottom: where top - r·bottom is as far below its estimate as both limits allow.
+
+    Solves (top - r·bottom)² = a² + r²·b² - 2·correlation·r·a·b for the root below top / bottom, with a the way from top
+    down to its lower limit and b the way from bottom up to its upper one.
+    """
+    a = top - top_lower
+    b = bottom_upper - bottom
+    constant = np.maximum(top * top - a * a, 0.0)
+    half = top * bottom - correlation * a * b
+    square = bottom * bottom - b * b
+    root = np.sqrt(np.maximum(half * half - square * constant, 0.0))
+    denominator = half + root
+    safe = np.where(denominator > 0, denominator, 1.0)
+    return np.where((denominator > 0) & (top > 0), constant / safe, 0.0)
+
+
+def ratio_bounds(
+    top: Total, bottom: Total, covariance: Floats, effective: Floats, confidence: float
+) -> tuple[Floats, Floats]:
+    """Limits of top / bottom, two sums over the *same* events, with the covariance of their estimates.
+
+    The correlation seen in few events proves little about the events not seen: it is taken down by the rule of three,
+    3.7 in the effective number of sampled events.
+    """
+    top_lower, top_upper = top.bounds(confidence)
+    bottom_lower, bottom_upper = bottom.bounds(confidence)
+    scale = np.sqrt(top.variance * bottom.variance)
+    correlation = np.where(scale > 0, covariance / np.where(scale > 0, scale, 1.0), 0.0)
+    correlation = np.clip(correlation, -1.0, 1.0)
+    trust = np.maximum(0.0, 1.0 - 3.7 / np.maximum(effective, 1e-9))
+    correlation = np.where(correlation > 0, correlation * trust, correlation)
+    least = _odds_lower(top.value, top_lower, bottom.value, bottom_upper, correlation)
+    inverse = _odds_lower(bottom.value, bottom_lower, top.value, top_upper, correlation)
+    with np.errstate(divide="ignore"):
+        greatest = np.where(inverse > 0, 1.0 / np.where(inverse > 0, inverse, 1.0), np.inf)
+    return least, greatest

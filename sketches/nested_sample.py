@@ -1,0 +1,205 @@
+"""The nested samples S_0 ⊇ S_1 ⊇ … of paper A §4.1 as one time-sorted table and two rows of thresholds.
+
+Level i samples each unit of weight with probability 2^-i and keeps its most recent events, down to a time t_i (the
+*cut*): the time of the (capacity + 1)-th newest event of the level, so that no two ways of seeing the same events
+disagree (Lemmas 3.1, 3.2). Levels nest and cuts only fall with i, so an event is stored once and kept iff it is newer
+than the cut of its deepest level.
+
+The weighted sum samples every unit of weight, the count only the first unit of each event. Both use the same hash, so
+the count's samples lie inside the sum's; each has its own cuts, and where all weights are 1 they are the same.
+
+Kept rows are a Poisson sample: at time t the finest complete level is the number of cuts at or above t, and the event
+was kept with exactly the probability `covered(weight, that level, that level of the count)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from sketches.events import Column, Events
+from sketches.hashing import finalise, finalise_one
+from sketches.range_sample import LEVELS, PRIME, PROBABILITY, covered, deepest_level, level_of, smallest_unit
+
+NO_CUT: Final = np.iinfo(np.int64).min
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class NestedSample:
+    """One sampled table: rows sorted by (time, hash, value, weight), all distinct, and the cuts per level.
+
+    `hashes` are the ids' 64-bit hashes mixed once more with the copy's salt: identity and randomness in one column.
+    """
+
+    times: Ints
+    hashes: Words
+    values: Column
+    weights: Ints
+    weight_cuts: Ints
+    count_cuts: Ints
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @classmethod
+    def empty(cls) -> NestedSample:
+        cuts = np.full(LEVELS, NO_CUT, np.int64)
+        none = np.empty(0, np.int64)
+        return cls(none, np.empty(0, np.uint64), none, none, cuts, cuts)
+
+    @classmethod
+    def build(cls, events: Events, capacity: int, salt: int) -> NestedSample:
+        """Sample a batch: one pass over the rows, newest end first, with cuts that only rise on the way.
+
+        The result is a function of the set of events alone; the direction of the pass only saves time.
+        """
+        sample = cls.empty()
+        rows = len(events)
+        if rows == 0:
+            return sample
+        weights = events.weights if events.weights is not None else np.empty(0, np.int64)
+        backward = bool(events.times[-1] >= events.times[0])
+        buffer = np.empty(max(1 << 16, 6 * capacity), np.int64)
+        done = 0
+        while done < rows:
+            done, found = _scan(
+                events.ids,
+                events.times,
+                weights,
+                np.uint64(salt),
+                sample.weight_cuts,
+                sample.count_cuts,
+                backward,
+                done,
+                buffer,
+            )
+            picked = buffer[:found]
+            fresh = cls(
+                events.times[picked],
+                finalise(events.ids[picked] ^ np.uint64(salt)),
+                events.values[picked].astype(events.kind.dtype, copy=False),
+                events.weights[picked] if events.weights is not None else np.ones(found, np.int64),
+                sample.weight_cuts,
+                sample.count_cuts,
+            )
+            sample = cls.union([sample, fresh] if len(sample) else [fresh], capacity)
+        return sample
+
+    @classmethod
+    def union(cls, parts: Sequence[NestedSample], capacity: int | None) -> NestedSample:
+        """Union of rows, duplicates dropped, the larger cut per level; trimmed to the capacity unless it is None.
+
+        Without trimming (to answer, not to store) every row stays that is above the aligned cuts.
+        """
+        weight_cuts = np.max([part.weight_cuts for part in parts], axis=0)
+        count_cuts = np.max([part.count_cuts for part in parts], axis=0)
+        filled = [part for part in parts if len(part)]
+        if not filled:
+            return cls(*_rows(parts[0]), weight_cuts, count_cuts)
+        times, hashes, values, weights = (
+            np.concatenate(columns) for columns in zip(*(_rows(part) for part in filled), strict=True)
+        )
+        order = _distinct_order(times, hashes, values, weights)
+        times, hashes, values, weights = times[order], hashes[order], values[order], weights[order]
+        starts = starts_of(hashes)
+        count_levels = np.asarray(deepest_level(starts, 1))
+        unit = bool(weights.max() == 1)
+        weight_levels = count_levels if unit else np.asarray(deepest_level(starts, weights))
+        if capacity is not None:
+            weight_cuts = _raise_cuts(weight_cuts, times, weight_levels, capacity)
+            count_cuts = _raise_cuts(count_cuts, times, count_levels, capacity)
+        keep = (times > weight_cuts[weight_levels]) | (times > count_cuts[count_levels])
+        return cls(times[keep], hashes[keep], values[keep], weights[keep], weight_cuts, count_cuts)
+
+    def levels_at(self, times: Ints) -> tuple[Ints, Ints]:
+        """The finest level that is complete at each time, of the weighted sum and of the count (LEVELS: none is)."""
+        return _complete_level(self.weight_cuts, times), _complete_level(self.count_cuts, times)
+
+    def probabilities(self) -> Floats:
+        """For each row the exact probability with which it was kept."""
+        weight_levels, count_levels = self.levels_at(self.times)
+        if len(self) == 0 or self.weights.max() == 1:
+            return PROBABILITY[count_levels]
+        return np.asarray(covered(self.weights, weight_levels, count_levels), np.float64)
+
+
+def starts_of(hashes: Words) -> Words:
+    """Where an event's units begin on the circle of hashes: its 64-bit hash scaled down to 61 bits."""
+    return np.minimum(hashes >> np.uint64(3), np.uint64(PRIME - 1))
+
+
+def _rows(sample: NestedSample) -> tuple[Ints, Words, Column, Ints]:
+    return sample.times, sample.hashes, sample.values, sample.weights
+
+
+def _complete_level(cuts: Ints, times: Ints) -> Ints:
+    return LEVELS - np.searchsorted(cuts[::-1], times, side="left")
+
+
+def _raise_cuts(cuts: Ints, times: Ints, levels: Ints, capacity: int) -> Ints:
+    """Per level the time of its (capacity + 1)-th newest row, where it has so many; rows are sorted by time."""
+    raised = cuts.copy()
+    members = np.arange(len(times))
+    for level in range(LEVELS):
+        members = members[levels[members] >= level]
+        if len(members) <= capacity:
+            break
+        raised[level] = max(raised[level], times[members[-capacity - 1]])
+    return raised
+
+
+def _distinct_order(times: Ints, hashes: Words, values: Column, weights: Ints) -> NDArray[Any]:
+    """Row numbers in canonical order without repeats. Equal hashes at one time are rare but for true duplicates."""
+    order = np.lexsort((hashes, times))
+    twins = _equal_neighbours(order, times, hashes)
+    if not twins.any():
+        return order
+    if not (_equal_neighbours(order, values, weights) | ~twins).all():
+        order = np.lexsort((weights, values, hashes, times))
+        twins = _equal_neighbours(order, times, hashes)
+    repeated = twins & _equal_neighbours(order, values, weights)
+    return order[np.concatenate(([True], ~repeated))]
+
+
+def _equal_neighbours(order: NDArray[Any], first: Column, second: Column) -> NDArray[np.bool_]:
+    a, b = first[order], second[order]
+    return (a[1:] == a[:-1]) & (b[1:] == b[:-1])
+
+
+@njit(cache=True, nogil=True)
+def _scan(
+    ids: Words,
+    times: Ints,
+    weights: Ints,
+    salt: np.uint64,
+    weight_cuts: Ints,
+    count_cuts: Ints,
+    backward: bool,
+    done: int,
+    picked: Ints,
+) -> tuple[int, int]:
+    """Pick the rows above their level's cut, from row `done` on (counted from the newest end) until `picked` is full."""
+    rows = len(times)
+    unit = len(weights) == 0
+    found = 0
+    while done < rows and found < len(picked):
+        row = rows - 1 - done if backward else done
+        done += 1
+        time = times[row]
+        start = min(finalise_one(ids[row] ^ salt) >> uint64(3), uint64(PRIME - 1))
+        above = time > count_cuts[level_of(start)]
+        if not above and not unit:
+            above = time > weight_cuts[level_of(smallest_unit(start, weights[row]))]
+        if above:
+            picked[found] = row
+            found += 1
+    return done, found

@@ -1,0 +1,230 @@
+"""Decayed sums over sampled rows, at one as-of time or at hundreds in one pass.
+
+One time costs one evaluation of the decay and a few dot products. For many times the decay is laid out once as a
+table of straight pieces over whole ages (exact at both ends of every piece, within TOLERANCE of the decay in between,
+jumps and corners found by bisection); then prefix sums of the rows give each piece's share of each answer, and the
+cost does not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sketches.decay import Decay
+from sketches.drawn import Columns, Drawn, TimeUnit
+from sketches.intervals import Total
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TOLERANCE: Final = 5e-5  # of the decay's value, where that is above NEGLIGIBLE
+NEGLIGIBLE: Final = 1e-9
+FEW: Final = 6  # as-of times up to which plain evaluation is cheaper than a table
+_MOST_PIECES: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Per as-of time (first axis) one decayed sum for each column, and the number of rows that count."""
+
+    linear: Floats
+    squared: Floats
+    used: Ints
+
+
+def decayed_sums(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Sums:
+    """Every column's decayed sum at every as-of time."""
+    if len(as_of) <= FEW or len(columns.times) == 0:
+        return _one_by_one(columns, drawn, decay, as_of)
+    return _by_pieces(columns, drawn.unit, decay, as_of)
+
+
+def _one_by_one(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Sums:
+    linear = np.zeros((len(as_of), len(columns.linear)))
+    squared = np.zeros((len(as_of), len(columns.squared)))
+    used = np.zeros(len(as_of), np.int64)
+    for at, moment in enumerate(as_of.tolist()):
+        rows = span(columns.times, moment, decay, drawn.unit)
+        fading = decay(drawn.unit.seconds(moment - columns.times[rows]))
+        linear[at] = columns.linear[:, rows] @ fading
+        squared[at] = columns.squared[:, rows] @ np.square(fading)
+        used[at] = rows.stop - rows.start
+    return Sums(linear, squared, used)
+
+
+def span(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> slice:
+    """The rows that can carry weight: not newer than the as-of time, not older than the decay's horizon."""
+    stop = int(np.searchsorted(times, as_of, side="right"))
+    start = 0
+    reach = decay.horizon * unit.denominator / unit.numerator
+    if reach < float(1 << 62):
+        start = int(np.searchsorted(times, as_of - int(np.ceil(reach)), side="left"))
+    return slice(min(start, stop), stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Straight pieces over whole ages in time units: piece j starts at `first[j]` and ends before `first[j + 1]`."""
+
+    first: Ints
+    height: Floats  # f at the piece's first age
+    slope: Floats
+    square_height: Floats  # the same for f²
+    square_slope: Floats
+
+
+@lru_cache(maxsize=64)
+def pieces(decay: Decay, unit: TimeUnit, oldest: int) -> Pieces:
+    """The decay as straight pieces over the ages 0 … oldest."""
+
+    def fading(ages: Ints) -> Floats:
+        return decay(unit.seconds(ages))
+
+    grid = np.unique(np.concatenate([[0], np.geomspace(1, oldest + 1, 64).astype(np.int64), [oldest + 1]]))
+    corners = np.array([edge * unit.denominator / unit.numerator for edge in decay.breaks()])
+    corners = np.ceil(corners[corners <= oldest]).astype(np.int64)
+    first = np.unique(np.concatenate([grid[grid <= oldest], corners]))
+    while True:
+        last = np.append(first[1:] - 1, oldest)
+        start, end = fading(first), fading(last)
+        length = last - first
+        probes = [first + length * part // 4 for part in (1, 2, 3)]
+        coarse = np.zeros(len(first), bool)
+        for probe in probes:
+            exact = fading(probe)
+            straight = start + (end - start) * (probe - first) / np.maximum(length, 1)
+            coarse |= np.abs(exact - straight) > TOLERANCE * np.maximum(exact, NEGLIGIBLE)
+        coarse &= length >= 2
+        if not coarse.any() or len(first) > _MOST_PIECES:
+            break
+        middle = first[coarse] + (length[coarse] + 1) // 2
+        first = np.union1d(first, middle)
+    length = np.maximum(last - first, 1)
+    alive = (start > 0) | (end > 0)
+    squares = np.square(start), np.square(end)
+    stop = np.append(first, oldest + 1)
+    if not alive.all():
+        until = int(np.flatnonzero(alive)[-1]) + 1 if alive.any() else 0
+        stop = stop[: until + 1]
+    n = len(stop) - 1
+    return Pieces(
+        stop,
+        start[:n],
+        ((end - start) / length)[:n],
+        squares[0][:n],
+        ((squares[1] - squares[0]) / length)[:n],
+    )
+
+
+def _by_pieces(columns: Columns, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
+    origin = columns.times[0]
+    oldest = max(0, int(as_of.max() - origin))
+    # rounded up, so that a chart which moves on a little finds the same table again
+    table = pieces(decay, unit, (1 << oldest.bit_length()) - 1)
+    offset = (columns.times - origin).astype(np.float64)
+    linear, squared, used = _sum_pieces(
+        columns.times,
+        _prefix(columns.linear),
+        _prefix(columns.linear * offset),
+        _prefix(columns.squared),
+        _prefix(columns.squared * offset),
+        as_of,
+        table.first,
+        table.height,
+        table.slope,
+        table.square_height,
+        table.square_slope,
+    )
+    return Sums(linear, squared, used)
+
+
+def _prefix(rows: Floats) -> Floats:
+    """Prefix sums with a leading zero, one row of the result per table row: what one lookup needs lies together."""
+    sums = np.zeros((rows.shape[1] + 1, rows.shape[0]))
+    np.cumsum(rows.T, axis=0, out=sums[1:])
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _sum_pieces(
+    times: Ints,
+    linear: Floats,
+    linear_moment: Floats,
+    squared: Floats,
+    squared_moment: Floats,
+    as_of: Ints,
+    first: Ints,
+    height: Floats,
+    slope: Floats,
+    square_height: Floats,
+    square_slope: Floats,
+) -> tuple[Floats, Floats, Ints]:
+    """Add up height + slope·(age - first) over the rows of each piece, from prefix sums over the sorted rows."""
+    origin = times[0]
+    totals = np.zeros((len(as_of), linear.shape[1]))
+    squares = np.zeros((len(as_of), squared.shape[1]))
+    used = np.zeros(len(as_of), np.int64)
+    for at in range(len(as_of)):
+        high = np.searchsorted(times, as_of[at], side="right")
+        newest = high
+        for piece in range(len(height)):
+            if high == 0:
+                break
+            # rows of this piece: first[piece] <= age < first[piece + 1]; jump over pieces that hold no row
+            if as_of[at] - times[high - 1] >= first[piece + 1]:
+                continue
+            edge = as_of[at] - first[piece + 1]
+            # gallop down from the last boundary: neighbouring boundaries are close in the table
+            stride = 1
+            low = high - 1
+            while low > 0 and times[low - 1] > edge:
+                low = max(0, low - stride)
+                stride *= 2
+            if times[low] <= edge:
+                low += np.searchsorted(times[low:high], edge, side="right")
+            # age - first = (as_of - origin - first) - (t - origin)
+            shift = np.float64(as_of[at] - origin - first[piece])
+            for column in range(linear.shape[1]):
+                mass = linear[high, column] - linear[low, column]
+                moment = linear_moment[high, column] - linear_moment[low, column]
+                totals[at, column] += height[piece] * mass + slope[piece] * (shift * mass - moment)
+            for column in range(squared.shape[1]):
+                mass = squared[high, column] - squared[low, column]
+                moment = squared_moment[high, column] - squared_moment[low, column]
+                squares[at, column] += square_height[piece] * mass + square_slope[piece] * (shift * mass - moment)
+            high = low
+        used[at] = newest - high
+        for column in range(linear.shape[1]):
+            totals[at, column] = max(totals[at, column], 0.0)
+        for column in range(squared.shape[1]):
+            squares[at, column] = max(squares[at, column], 0.0)
+    return totals, squares, used
+
+
+def unseen(drawn: Drawn, decay: Decay, as_of: Ints, per: str) -> tuple[Floats, Floats]:
+    """The most that one unsampled unit (per="weight") or event (per="count") could count, and its variance."""
+    strata = drawn.strata
+    size = strata.weight if per == "weight" else strata.count
+    doubt = strata.weight_doubt if per == "weight" else strata.count_doubt
+    relevant = size > 0
+    if not relevant.any() or not len(as_of):
+        return np.zeros(len(as_of)), np.zeros(len(as_of))
+    newest, oldest = strata.newest[relevant], strata.oldest[relevant]
+    ages = as_of[:, None] - np.minimum(newest, as_of[:, None])
+    reach = np.where(oldest <= as_of[:, None], decay(drawn.unit.seconds(ages)), 0.0) * size[relevant]
+    largest = reach.argmax(axis=1)
+    most = reach[np.arange(len(as_of)), largest]
+    return most, np.square(most) * doubt[relevant][largest]
+
+
+def total(sums: Sums, certain: int, sampled: int, variance: int, most: tuple[Floats, Floats], scale: float = 1.0) -> Total:
+    """A `Total` from three columns of the sums; `scale` is the largest factor that an unseen row may carry besides."""
+    return Total(
+        sums.linear[:, certain], sums.linear[:, sampled], sums.squared[:, variance], most[0] * scale, most[1] * scale**2
+    )

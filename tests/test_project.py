@@ -1,0 +1,100 @@
+"""The project keeps its own rules: one-way imports, no skips under CI, nothing that only works on one machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, missing
+
+PACKAGES = ("sketches", "store", "ingest", "dashboard")
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    return run([str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"], folder)
+
+
+def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_imports_point_one_way() -> None:
+    """The packages as they are keep every import contract."""
+    answer = lint_imports(ROOT)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "0 broken" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "forbidden"),
+    [
+        ("sketches", "store"),
+        ("sketches", "duckdb"),
+        ("sketches", "pyspark"),
+        ("sketches", "random"),
+        ("store", "ingest"),
+        ("store", "pyspark"),
+        ("ingest", "dashboard"),
+        ("ingest", "duckdb"),
+        ("dashboard", "ingest"),
+        ("dashboard", "pyspark"),
+        ("dashboard", "wane"),
+    ],
+)
+def test_an_import_against_the_arrow_is_refused(tmp_path: Path, package: str, forbidden: str) -> None:
+    """A tree with one forbidden import breaks a contract, and the report names that import."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in PACKAGES:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"import {forbidden}\n" if name == package else "")
+    answer = lint_imports(tmp_path)
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert f"{package} -> {forbidden}" in answer.stdout
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", "errors=2"), ("", "skipped=2")])
+def test_a_missing_tool_fails_under_ci_and_skips_elsewhere(tmp_path: Path, ci: str, outcome: str) -> None:
+    """A test that asks for absent data or Java fails where CI is true and skips elsewhere, with a sentence."""
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    (tmp_path / "tests" / "test_needs.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def path(data): return data('zeek_wrccdc')\n"
+        "def test_data(path): pass\n"
+        "def test_java(spark): pass\n"
+    )
+    answer = run([sys.executable, "-m", "pytest", "-rEs", "tests"], tmp_path, CI=ci, PATH="", JAVA_HOME="")
+    summary = answer.stdout.splitlines()[-1]
+    kind, count = outcome.split("=")
+    assert re.search(rf"\b{count} {kind}\b", summary), answer.stdout + answer.stderr
+    assert "passed" not in summary
+    assert "The data set zeek_wrccdc is missing" in answer.stdout
+    assert "Java is missing" in answer.stdout
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    """Nothing under version control holds a path that exists only where it was written."""
+    if not shutil.which("git"):
+        missing("git is missing: it lists the files of the project.")
+    listed = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], ROOT)
+    if listed.returncode:
+        missing(f"This is not a git checkout, so its files are not known: {listed.stderr.strip()}")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert ROOT / "pyproject.toml" in files
+    foreign = re.compile(rb"(?<![\w.])/(?:root|home|Users|work|mnt|opt)/\w[^\s\"']*")
+    found = [
+        f"{path.relative_to(ROOT)}: {hit.decode(errors='replace')}"
+        for path in files
+        if path.is_file()
+        for hit in foreign.findall(path.read_bytes())
+    ]
+    assert not found, "\n".join(found)
