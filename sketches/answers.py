@@ -21,13 +21,13 @@ from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.hashing import hash_one
 from sketches.intervals import Total, ratio_bounds, share_bounds
+from sketches.quantiles import quantiles
 from sketches.question import Question
 from sketches.totals import Sums, decayed_sums, span, total, unseen
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_ROUNDING: Final = 1e-12  # a cumulated share this close below φ has reached it
 DEFAULT_TOP: Final = 10
 _ORDERED: Final = frozenset(
     {"rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum", "correlated-count", "correlated-mean"}
@@ -265,68 +265,14 @@ def _mean_between(asked: Asked, middle: Answer, low: float, high: float) -> Answ
 
 
 def _quantile_asked(asked: Asked) -> Answer:
-    phi = asked.question.phi
-    assert phi is not None
-    return _at_each_time(asked, lambda one: _quantile(one, phi))
+    assert asked.question.phi is not None
+    return _quantile(asked, asked.question.phi)
 
 
 def _quantile(asked: Asked, phi: float) -> Answer:
-    """Invert the rank's interval: the values at which the share up to them may be φ."""
-    drawn = asked.drawn
-    moment = int(asked.as_of[0])
-    rows = span(drawn.times, moment, asked.decay, drawn.unit)
-    fading = np.zeros(len(drawn))
-    fading[rows] = asked.decay(drawn.unit.seconds(moment - drawn.times[rows]))
-    used = np.array([rows.stop - rows.start])
-    order = drawn.by_value[fading[drawn.by_value] > 0] if rows.stop > rows.start else drawn.by_value[:0]
-    most, most_variance = asked.unseen_weight
-    if len(order) == 0:
-        nothing = (drawn.least_value, drawn.greatest_value) if most[0] > 0 else (np.nan, np.nan)
-        return Answer(np.array([np.nan]), np.array([nothing[0]]), np.array([nothing[1]]), used)
-    columns, weight = drawn.weight_columns, fading[order]
-    certain = np.cumsum(columns.linear[0][order] * weight)
-    sampled = np.cumsum(columns.linear[1][order] * weight)
-    variance = np.cumsum(columns.squared[0][order] * np.square(weight))
-    reached = certain + sampled >= phi * (certain[-1] + sampled[-1]) * (1.0 - _ROUNDING)
-    values = drawn.values[order]
-    value = float(values[int(np.argmax(reached))])
-    if most[0] == 0 and variance[-1] == 0:
-        return Answer(*(np.array([value]) for _ in range(3)), used)
-
-    def limits(index: NDArray[np.intp]) -> tuple[Floats, Floats]:
-        part = Total(certain[index], sampled[index], variance[index], most, most_variance)
-        rest = Total(
-            certain[-1] - part.certain,
-            np.maximum(sampled[-1] - part.sampled, 0.0),
-            np.maximum(variance[-1] - part.variance, 0.0),
-            most,
-            most_variance,
-        )
-        return share_bounds(part, rest, asked.confidence)
-
-    first_possible = _first(lambda index: limits(index)[1] >= phi, len(order))
-    first_certain = _first(lambda index: limits(index)[0] >= phi, len(order))
-    empty = Total(*(np.zeros(1) for _ in range(3)), most, most_variance)
-    whole = Total(certain[-1:], sampled[-1:], variance[-1:], most, most_variance)
-    below_all = share_bounds(empty, whole, asked.confidence)[1][0] >= phi
-    lower = drawn.least_value if below_all else float(values[min(first_possible, len(values) - 1)])
-    upper = drawn.greatest_value if first_certain == len(order) else float(values[first_certain])
-    return Answer(np.array([value]), np.array([min(lower, value)]), np.array([max(upper, value)]), used)
-
-
-def _first(holds: Callable[[NDArray[np.intp]], NDArray[np.bool_]], length: int) -> int:
-    """The first index at which a monotone condition holds (length: nowhere), asking for many indices at a time."""
-    low, high = 0, length
-    while low < high:
-        probes = np.unique(np.linspace(low, high - 1, min(48, high - low)).astype(np.intp))
-        true = np.flatnonzero(holds(probes))
-        if len(true) == 0:
-            low = int(probes[-1]) + 1
-            continue
-        high = int(probes[true[0]])
-        if true[0] > 0:
-            low = int(probes[true[0] - 1]) + 1
-    return low
+    return Answer(
+        *quantiles(asked.drawn, asked.decay, asked.as_of, phi, asked.confidence, asked.unseen_weight)
+    )
 
 
 def _heavy_hitters(asked: Asked) -> Answer:

@@ -284,15 +284,16 @@ class Table(Decay):
 
     def __post_init__(self) -> None:
         ages, weights = self._columns
-        if not self.points or ages[0] != 0 or not (np.diff(ages) > 0).all():
-            raise DecayError(f"{shorten(self.spec)}: ages must begin at 0 and rise; write it like {self.example}")
+        if not self.points or ages[0] != 0 or not (np.diff(ages) > 0).all() or ages[-1] > formula.LONGEST:
+            raise DecayError(f"table: ages must begin at 0 and rise, to 1e12 s at most; write it like {self.example}")
         formula.check_points(self.spec, ages, weights)
         # Between the ages where x or x+1 is a point f(x+1)/f(x) is monotone, so these decide whether it ever falls.
         ends = np.unique(np.concatenate([ages, ages[ages >= 1] - 1]))
-        falls = weights[-1] > 0 and (np.diff(self._weights(ends + 1) / self._weights(ends)) < -1e-12).any()
-        slow = DecayClass.GENERAL if falls else DecayClass.CONVERGING
-        shown = {0.0: DecayClass.FINITE, 1.0: DecayClass.NONE}.get(float(weights[-1]), slow)
-        object.__setattr__(self, "decay_class", shown)
+        with np.errstate(all="ignore"):
+            growth = np.diff(self._weights(ends + 1) / self._weights(ends))
+        other = DecayClass.CONVERGING if (growth >= -1e-12).all() else DecayClass.GENERAL
+        known = {0.0: DecayClass.FINITE, 1.0: DecayClass.NONE}
+        object.__setattr__(self, "decay_class", known.get(float(weights[-1]), other))
         object.__setattr__(self, "horizon", math.inf if weights[-1] else float(ages[np.argmin(weights)]))
 
     @classmethod
@@ -319,8 +320,7 @@ class Table(Decay):
 class Expression(Decay):
     """f is a formula in `age`, checked and classed on a dense grid of ages up to 1e10 s (see `sketches.formula`).
 
-    The grid cannot show a bump narrower than its gaps: 1 s up to 4096 s, 0.6% of the age beyond. Range and NaN are
-    checked again at the ages asked for.
+    It cannot show a bump narrower than its gaps (0.6% of the age); range and NaN are checked at every age asked for.
 
     >>> parse_decay("expr:(age < 12) * 0.31 + (age >= 12) * 0.44")
     Traceback (most recent call last):

@@ -163,6 +163,16 @@ class Drawn:
         return np.argsort(self.values, kind="stable")
 
     @cached_property
+    def sorted_values(self) -> Floats:
+        return self.values[self.by_value].astype(np.float64)
+
+    @cached_property
+    def quantile_columns(self) -> Floats:
+        """`weight_columns` in the order of the values, a row of the result for each row of the table."""
+        columns = np.concatenate([self.weight_columns.linear, self.weight_columns.squared])
+        return np.ascontiguousarray(columns[:, self.by_value].T)
+
+    @cached_property
     def groups(self) -> tuple[Column, NDArray[np.intp]]:
         """The distinct values, and for each row the number of its value."""
         distinct, codes = np.unique(self.values, return_inverse=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sketches.errors import EventError
-from sketches.hashing import hash_integers, hash_text
+from sketches.hashing import hash_text
 from sketches.range_sample import MAX_WEIGHT
 
 MAX_TIME: Final = 1 << 62
@@ -59,9 +59,10 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Columns of events: hashed ids, times, values (integers, float64, or the hashes of keys) and weights (None: all 1).
+    """Columns of events: ids as 64 bits (integers as they are, text hashed), times, values, weights (None: all 1).
 
-    Columns that need no conversion are the caller's own arrays, read and never written.
+    Values are int64 or int32, float64, or the hashes of keys. Columns that need no conversion are the caller's own
+    arrays, read and never written: a copy of a large column costs more than sampling it.
 
     >>> len(Events.of([1, 2], [10, 11], values=["a", "b"]))
     2
@@ -81,12 +82,12 @@ class Events:
     def of(
         cls, ids: ArrayLike, times: ArrayLike, values: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> Events:
-        """Check the columns and hash ids and text once. Nothing is sampled yet, and no input array is changed."""
-        hashed = _hashed_ids(np.asarray(ids))
+        """Check the columns and hash text once. Nothing is sampled yet, and no input array is changed."""
+        identity = _identities(np.asarray(ids))
         clock = _integers("times", np.asarray(times), -MAX_TIME, MAX_TIME)
         labels = Labels.none()
         if values is None:
-            numbers: Column = np.zeros(len(clock), np.int8)
+            numbers: Column = np.zeros(len(clock), np.int64)
             kind = Kind.INTEGER
         else:
             numbers, labels, kind = _values(np.asarray(values))
@@ -95,12 +96,12 @@ class Events:
             counts = _integers("weights", np.asarray(weights), 1, MAX_WEIGHT)
             if counts.size == 0 or counts.max() == 1:
                 counts = None
-        lengths = {"ids": len(hashed), "times": len(clock), "values": len(numbers)}
+        lengths = {"ids": len(identity), "times": len(clock), "values": len(numbers)}
         if weights is not None:
             lengths["weights"] = len(np.asarray(weights))
         if len(set(lengths.values())) > 1:
             raise EventError("columns differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
-        return cls(hashed, clock, numbers, counts, labels, kind)
+        return cls(identity, clock, numbers, counts, labels, kind)
 
 
 def _one_dimension(name: str, column: Column) -> None:
@@ -108,10 +109,10 @@ def _one_dimension(name: str, column: Column) -> None:
         raise EventError(f"{name} has {column.ndim} dimensions; it must be a flat array")
 
 
-def _hashed_ids(ids: Column) -> NDArray[np.uint64]:
+def _identities(ids: Column) -> NDArray[np.uint64]:
     _one_dimension("ids", ids)
     if ids.dtype.kind in "iu":
-        return hash_integers(ids)
+        return ids.view(np.uint64) if ids.dtype.itemsize == 8 else ids.astype(np.int64).view(np.uint64)
     if ids.size == 0:
         return np.empty(0, np.uint64)
     if ids.dtype.kind in "UOST":
@@ -148,7 +149,7 @@ def _values(values: Column) -> tuple[Column, Labels, Kind]:
         if kind == "u" and values.max() > np.iinfo(np.int64).max:
             at = int(np.argmax(values))
             raise EventError(f"values[{at}] is {values[at]}; a whole-number value must be below 2^63")
-        return values.astype(np.int8) if kind == "b" else values, Labels.none(), Kind.INTEGER
+        return values if values.dtype == np.int32 else values.astype(np.int64, copy=False), Labels.none(), Kind.INTEGER
     if kind == "f":
         if not np.isfinite(values).all():
             at = int(np.flatnonzero(~np.isfinite(values))[0])

@@ -30,6 +30,11 @@ _SECOND_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
 _INTEGER_OFFSET = np.uint64(0x9E3779B97F4A7C15)
 _SALT_OFFSET = 0xD1B54A32D192ED03
 
+# Odd, so that each column alone moves the sum one-to-one; unrelated, so that columns do not cancel each other.
+_TIME_FACTOR = np.uint64(0x9FB21C651E98DF25)
+_VALUE_FACTOR = np.uint64(0xD6E8FEB86659FD93)
+_WEIGHT_FACTOR = np.uint64(0xA0761D6478BD642F)
+
 _COPY_BITS = 16
 _WORD = 1 << 64
 
@@ -76,6 +81,26 @@ def hash_integers(ids: NDArray[Any]) -> Hashes:
     if column.dtype.kind not in "iu":
         raise EventError(f"ids have dtype {column.dtype}; integers of any width can be hashed, or text by hash_text")
     return finalise(column.astype(np.uint64) ^ _INTEGER_OFFSET)
+
+
+@numba.njit(inline="always", cache=True)
+def event_hash(identity: np.uint64, time: np.uint64, value: np.uint64, weight: np.uint64, salt: np.uint64) -> np.uint64:
+    """The hash of a whole event, for kernels: what decides whether it is sampled, and what tells it from others.
+
+    All four columns take part because rows that share an id but disagree are separate events: sampled by their id alone
+    they would come and go together, and no interval computed as if they were independent would hold.
+    """
+    return finalise_one(
+        finalise_one(identity ^ salt) + time * _TIME_FACTOR + value * _VALUE_FACTOR + weight * _WEIGHT_FACTOR
+    )
+
+
+@numba.vectorize(["uint64(uint64, uint64, uint64, uint64, uint64)"], cache=True)
+def event_hashes(
+    identity: np.uint64, time: np.uint64, value: np.uint64, weight: np.uint64, salt: np.uint64
+) -> np.uint64:
+    """`event_hash` over columns of 64-bit words."""
+    return event_hash(identity, time, value, weight, salt)
 
 
 def hash_text(texts: Sequence[str | bytes] | NDArray[Any]) -> Hashes:

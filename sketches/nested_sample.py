@@ -23,7 +23,7 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from sketches.events import Column, Events
-from sketches.hashing import finalise, finalise_one
+from sketches.hashing import event_hash, event_hashes
 from sketches.range_sample import LEVELS, PRIME, PROBABILITY, covered, deepest_level, level_of, smallest_unit
 
 NO_CUT: Final = np.iinfo(np.int64).min
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 class NestedSample:
     """One sampled table: rows sorted by (time, hash, value, weight), all distinct, and the cuts per level.
 
-    `hashes` are the ids' 64-bit hashes mixed once more with the copy's salt: identity and randomness in one column.
+    `hashes` are of whole events under the copy's salt: identity and randomness in one column.
     """
 
     times: Ints
@@ -74,6 +74,7 @@ class NestedSample:
             done, found = _scan(
                 events.ids,
                 events.times,
+                events.values if events.values.dtype == np.int32 else events.values.view(np.uint64),
                 weights,
                 np.uint64(salt),
                 sample.weight_cuts,
@@ -83,14 +84,11 @@ class NestedSample:
                 buffer,
             )
             picked = buffer[:found]
-            fresh = cls(
-                events.times[picked],
-                finalise(events.ids[picked] ^ np.uint64(salt)),
-                events.values[picked].astype(events.kind.dtype, copy=False),
-                events.weights[picked] if events.weights is not None else np.ones(found, np.int64),
-                sample.weight_cuts,
-                sample.count_cuts,
-            )
+            times, values = events.times[picked], events.values[picked].astype(events.kind.dtype, copy=False)
+            units = events.weights[picked] if events.weights is not None else np.ones(found, np.int64)
+            words = (column.view(np.uint64) for column in (events.ids[picked], times, values, units))
+            hashes = np.asarray(event_hashes(*words, np.uint64(salt)))
+            fresh = cls(times, hashes, values, units, sample.weight_cuts, sample.count_cuts)
             sample = cls.union([sample, fresh] if len(sample) else [fresh], capacity)
         return sample
 
@@ -179,6 +177,7 @@ def _equal_neighbours(order: NDArray[Any], first: Column, second: Column) -> NDA
 def _scan(
     ids: Words,
     times: Ints,
+    values: Column,
     weights: Ints,
     salt: np.uint64,
     weight_cuts: Ints,
@@ -195,10 +194,12 @@ def _scan(
         row = rows - 1 - done if backward else done
         done += 1
         time = times[row]
-        start = min(finalise_one(ids[row] ^ salt) >> uint64(3), uint64(PRIME - 1))
+        weight = 1 if unit else weights[row]
+        mixed = event_hash(ids[row], uint64(time), uint64(values[row]), uint64(weight), salt)
+        start = min(mixed >> uint64(3), uint64(PRIME - 1))
         above = time > count_cuts[level_of(start)]
         if not above and not unit:
-            above = time > weight_cuts[level_of(smallest_unit(start, weights[row]))]
+            above = time > weight_cuts[level_of(smallest_unit(start, weight))]
         if above:
             picked[found] = row
             found += 1

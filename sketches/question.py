@@ -99,6 +99,8 @@ class Question:
                 raise QuestionError(f"aggregate {self.aggregate!r} needs {name}")
         if self.aggregate == "selectivity" and self.tau is None and self.low is None and self.high is None:
             raise QuestionError("aggregate 'selectivity' needs a predicate: tau, or low and/or high")
+        if self.aggregate == "selectivity" and self.tau is not None and (self.low is not None or self.high is not None):
+            raise QuestionError("aggregate 'selectivity' takes one predicate: either tau, or low and/or high")
         if self.aggregate == "median":
             object.__setattr__(self, "phi", 0.5)
         for name in ("phi", "confidence"):
