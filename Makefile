@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+BENCHMARKS ?= build answers size coverage
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,10 +31,8 @@ lint: $(DEV) ## Check style, formatting, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: java $(DEV) ## Run every benchmarks/*.py in turn
-	@for script in benchmarks/[a-z]*.py; do \
-		if test -e "$$script"; then echo "== $$script"; $(BIN)/python "$$script" || exit 1; fi; \
-	done
+bench: java $(DEV) ## Run the benchmarks; make bench BENCHMARKS=build for one of them
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 clean: ## Remove caches and build products; .venv stays
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

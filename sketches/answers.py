@@ -7,101 +7,43 @@ Each function turns decayed sums (`sketches.totals`) into value, lower and upper
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sketches.decay import Decay
-from sketches.drawn import Columns, Drawn
+from sketches.asked import Answer, Asked, Floats, Ints, Rows
+from sketches.drawn import Drawn
 from sketches.errors import UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Kind
-from sketches.hashing import hash_one
 from sketches.intervals import Total, ratio_bounds, share_bounds
+from sketches.joins import self_join
 from sketches.quantiles import quantiles
-from sketches.question import Question
-from sketches.totals import Sums, decayed_sums, span, total, unseen
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from sketches.totals import span, total
 
 DEFAULT_TOP: Final = 10
-_ORDERED: Final = frozenset(
-    {"rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum", "correlated-count", "correlated-mean"}
+ORDERED: Final = frozenset(
+    {
+        "selectivity",
+        "rank",
+        "quantile",
+        "median",
+        "range-sum",
+        "range-frequency",
+        "correlated-sum",
+        "correlated-count",
+        "correlated-mean",
+    }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Value and limits per as-of time, the number of rows that took part, and the list where the answer is one."""
-
-    value: Floats
-    lower: Floats
-    upper: Floats
-    used: Ints
-    items: tuple[Item, ...] = ()
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One question put to one sample at some as-of times."""
-
-    drawn: Drawn
-    question: Question
-    as_of: Ints
-    confidence: float
-    share_error: float  # ε: what may separate a reported heavy hitter from φ
-
-    @property
-    def decay(self) -> Decay:
-        assert isinstance(self.question.decay, Decay)
-        return self.question.decay
-
-    @cached_property
-    def unseen_weight(self) -> tuple[Floats, Floats]:
-        return unseen(self.drawn, self.decay, self.as_of, "weight")
-
-    @cached_property
-    def unseen_count(self) -> tuple[Floats, Floats]:
-        return unseen(self.drawn, self.decay, self.as_of, "count")
-
-    def sums(self, columns: Columns, rows: NDArray[np.intp] | None = None) -> Sums:
-        return decayed_sums(columns if rows is None else columns.rows(rows), self.drawn, self.decay, self.as_of)
-
-    def weight(self, rows: NDArray[np.intp] | None = None) -> tuple[Total, Ints]:
-        sums = self.sums(self.drawn.weight_columns, rows)
-        return total(sums, 0, 1, 0, self.unseen_weight), sums.used
-
-    def count(self, rows: NDArray[np.intp] | None = None) -> tuple[Total, Ints]:
-        sums = self.sums(self.drawn.count_columns, rows)
-        return total(sums, 0, 1, 0, self.unseen_count), sums.used
-
-    def between(self, low: float | None, high: float | None) -> NDArray[np.intp]:
-        values = self.drawn.values
-        inside = np.ones(len(values), bool)
-        if low is not None:
-            inside &= values >= low
-        if high is not None:
-            inside &= values <= high
-        return np.flatnonzero(inside)
-
-    def equal(self, value: float | str) -> NDArray[np.intp]:
-        if self.drawn.kind is Kind.KEY:
-            return np.flatnonzero(self.drawn.values == np.uint64(hash_one(str(value))))
-        if isinstance(value, str):
-            raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
-        return np.flatnonzero(self.drawn.values == value)
 
 
 def answer(asked: Asked) -> Answer:
     """Answer the question at all its as-of times."""
     question, drawn = asked.question, asked.drawn
     if drawn.kind is Kind.KEY and len(drawn):
-        if question.aggregate in _ORDERED or question.aggregate == "selectivity":
-            raise UnanswerableError(f"{question.aggregate} needs values with an order, but this stream's values are text")
+        if question.aggregate in ORDERED:
+            raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
         if question.of == "value":
             raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
     if question.tau_quantile is not None:
@@ -114,8 +56,12 @@ def _at_each_time(asked: Asked, one: Callable[[Asked], Answer]) -> Answer:
     parts = [one(replace(asked, as_of=asked.as_of[at : at + 1])) for at in range(len(asked.as_of))]
     if len(parts) == 1:
         return parts[0]
-    names = ("value", "lower", "upper", "used")
-    return Answer(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Answer(
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.lower for part in parts]),
+        np.concatenate([part.upper for part in parts]),
+        np.concatenate([part.used for part in parts]),
+    )
 
 
 def _sum(asked: Asked) -> Answer:
@@ -148,7 +94,7 @@ def _value_sum(asked: Asked) -> Answer:
     return Answer(value, lower, upper, sums.used)
 
 
-def _mean(asked: Asked, rows: NDArray[np.intp] | None = None) -> Answer:
+def _mean(asked: Asked, rows: Rows | None = None) -> Answer:
     drawn = asked.drawn
     if asked.question.of == "value":
         base, most = (drawn.least_value, drawn.greatest_value) if len(drawn) else (0.0, 0.0)
@@ -169,7 +115,7 @@ def _mean(asked: Asked, rows: NDArray[np.intp] | None = None) -> Answer:
     return Answer(value, lower, upper, sums.used)
 
 
-def _share(asked: Asked, rows: NDArray[np.intp]) -> Answer:
+def _share(asked: Asked, rows: Rows) -> Answer:
     whole, used = asked.weight()
     part, _ = asked.weight(rows)
     return Answer(*_share_limits(part, whole, asked.confidence), used)
@@ -256,12 +202,15 @@ def _tau_is_an_aggregate(asked: Asked) -> Answer:
 
 
 def _mean_between(asked: Asked, middle: Answer, low: float, high: float) -> Answer:
+    """The mean over the events above any threshold between low and high."""
     many, few = asked.between(low, None), asked.between(high, None)
-    most_weight, least_weight = asked.weight(many)[0].bounds(asked.confidence)[1], asked.weight(few)[0].bounds(asked.confidence)[0]
-    most_count, least_count = asked.count(many)[0].bounds(asked.confidence)[1], asked.count(few)[0].bounds(asked.confidence)[0]
-    lower = np.fmin(np.maximum(_divide(least_weight, most_count, 1.0), 1.0), middle.lower)
-    upper = np.fmax(np.minimum(_divide(most_weight, least_count, np.inf), float(asked.drawn.greatest_weight)), middle.upper)
-    return replace(middle, lower=lower, upper=upper)
+    least_weight, _ = asked.weight(few)[0].bounds(asked.confidence)
+    _, most_weight = asked.weight(many)[0].bounds(asked.confidence)
+    least_count, _ = asked.count(few)[0].bounds(asked.confidence)
+    _, most_count = asked.count(many)[0].bounds(asked.confidence)
+    lower = np.maximum(_divide(least_weight, most_count, 1.0), 1.0)
+    upper = np.minimum(_divide(most_weight, least_count, np.inf), float(asked.drawn.greatest_weight))
+    return replace(middle, lower=np.fmin(lower, middle.lower), upper=np.fmax(upper, middle.upper))
 
 
 def _quantile_asked(asked: Asked) -> Answer:
@@ -270,9 +219,7 @@ def _quantile_asked(asked: Asked) -> Answer:
 
 
 def _quantile(asked: Asked, phi: float) -> Answer:
-    return Answer(
-        *quantiles(asked.drawn, asked.decay, asked.as_of, phi, asked.confidence, asked.unseen_weight)
-    )
+    return Answer(*quantiles(asked.drawn, asked.decay, asked.as_of, phi, asked.confidence, asked.unseen_weight))
 
 
 def _heavy_hitters(asked: Asked) -> Answer:
@@ -289,7 +236,7 @@ def _heavy_hitters(asked: Asked) -> Answer:
     used = np.array([rows.stop - rows.start])
 
     def per_value(coefficients: Floats, weight: Floats) -> Floats:
-        return np.bincount(codes, coefficients[rows] * weight, minlength=len(distinct))
+        return np.bincount(codes, coefficients[rows] * weight, minlength=len(distinct)).astype(np.float64)
 
     certain = per_value(columns.linear[0], fading)
     sampled = per_value(columns.linear[1], fading)
@@ -329,8 +276,6 @@ def _divide(top: Floats, bottom: Floats, otherwise: float) -> Floats:
 
 
 def _self_join(asked: Asked) -> Answer:
-    from sketches.joins import self_join
-
     return _at_each_time(asked, self_join)
 
 

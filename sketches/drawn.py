@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,9 @@ class TimeUnit:
 
     def seconds(self, ages: Ints) -> Floats:
         return np.asarray(ages * np.float64(self.numerator) / np.float64(self.denominator))
+
+
+SECOND: Final = TimeUnit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +149,7 @@ class Drawn:
 
     def _columns(self, amount: Floats) -> Columns:
         certain = np.where(self.doubt == 0.0, amount, 0.0)
-        return Columns(
-            self.times, np.stack([certain, amount - certain]), np.stack([np.square(amount) * self.doubt])
-        )
+        return Columns(self.times, np.stack([certain, amount - certain]), np.stack([np.square(amount) * self.doubt]))
 
     def _pair(self, amount: Floats) -> Columns:
         top, bottom = self._columns(amount), self.count_columns
@@ -179,9 +181,7 @@ class Drawn:
         return distinct, codes
 
 
-def draw(
-    samples: Sequence[NestedSample], unit: TimeUnit, kind: Kind, labels: Labels, extremes: Extremes
-) -> Drawn:
+def draw(samples: Sequence[NestedSample], unit: TimeUnit, kind: Kind, labels: Labels, extremes: Extremes) -> Drawn:
     """The rows of the independent copies of one sketch, averaged."""
     copies = len(samples)
     chance = [sample.probabilities() for sample in samples]
@@ -244,7 +244,8 @@ def side_by_side(parts: Sequence[Drawn]) -> Drawn:
 
 
 def _strata(sample: NestedSample, copies: int, extremes: Extremes) -> Strata:
-    assert extremes.newest is not None and extremes.oldest is not None
+    assert extremes.newest is not None
+    assert extremes.oldest is not None
     cuts = np.concatenate([sample.weight_cuts, sample.count_cuts])
     edges = np.unique(np.concatenate([cuts[cuts >= extremes.oldest], [extremes.newest]]))
     weight_levels, count_levels = sample.levels_at(edges)
@@ -263,8 +264,14 @@ def _strata(sample: NestedSample, copies: int, extremes: Extremes) -> Strata:
 
 
 def _join(strata: Sequence[Strata]) -> Strata:
-    names = Strata.__slots__
     if not strata:
-        return Strata(*(np.empty(0, np.int64 if name in ("newest", "oldest") else np.float64) for name in names))
-    return Strata(*(np.concatenate([getattr(part, name) for part in strata]) for name in names))
-
+        none = np.empty(0)
+        return Strata(none.astype(np.int64), none.astype(np.int64), none, none, none, none)
+    return Strata(
+        np.concatenate([part.newest for part in strata]),
+        np.concatenate([part.oldest for part in strata]),
+        np.concatenate([part.weight for part in strata]),
+        np.concatenate([part.count for part in strata]),
+        np.concatenate([part.weight_doubt for part in strata]),
+        np.concatenate([part.count_doubt for part in strata]),
+    )

@@ -1,25 +1,21 @@
 """Self-join size of a sample and inner product of two: sums over pairs of events that share a value.
 
 Squares of estimates are too large by their variance, so that is taken out again (Σ of unbiased estimates of A_k²). The
-error has two parts: events weighed by the rest of their group, and pairs. Where pairs are rare in the sample, the upper
-limit adds the largest contribution that a pair nobody saw could have made, as for sums in `sketches.intervals`.
+error has two parts: events weighed by the rest of their group, and pairs. The upper limit adds the largest contribution
+that an event nobody saw could have made, as for sums in `sketches.intervals`: by joining the largest group.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
+from sketches.asked import Answer, Asked
 from sketches.drawn import Drawn
 from sketches.errors import IncompatibleError
 from sketches.events import Column
 from sketches.intervals import Total
 from sketches.totals import span, unseen
-
-if TYPE_CHECKING:
-    from sketches.answers import Answer, Asked
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +35,9 @@ class _Faded:
         self.drawn = drawn
 
     def per_value(self, distinct: Column, coefficients: Floats) -> Floats:
-        return np.bincount(np.searchsorted(distinct, self.values), coefficients, minlength=len(distinct))
+        return np.bincount(np.searchsorted(distinct, self.values), coefficients, minlength=len(distinct)).astype(
+            np.float64
+        )
 
     def identity(self) -> NDArray[np.void]:
         """One key per row that says which event it is and in which copy it was sampled."""
@@ -57,13 +55,11 @@ class _Faded:
 
 def self_join(asked: Asked) -> Answer:
     """Σ_k (Σ_{v = k} w·f)²."""
-    from sketches.answers import Answer
-
     faded = _Faded(asked.drawn, asked)
     used = np.array([len(faded.amount)])
     if used[0] == 0:
         return _nothing(asked, used)
-    distinct, codes = np.unique(faded.values, return_inverse=True)
+    _, codes = np.unique(faded.values, return_inverse=True)
     sums = np.bincount(codes, faded.amount)
     variances = np.bincount(codes, faded.variance)
     others = sums[codes] - faded.amount
@@ -71,15 +67,13 @@ def self_join(asked: Asked) -> Answer:
     pairs = 2.0 * max(float(np.square(variances).sum() - np.square(faded.variance).sum()), 0.0)
     value = float((np.square(sums) - variances).sum())
     most = unseen(asked.drawn, asked.decay, asked.as_of, "weight")[0]
-    pair = 2.0 * np.square(most)
-    found = Total(np.zeros(1), np.array([value]), np.array([single + pairs]), pair, np.square(pair))
+    most = most * (2.0 * sums.max() + most)  # one more event in the largest group
+    found = Total(np.zeros(1), np.array([value]), np.array([single + pairs]), most, np.square(most))
     return Answer(found.value, *found.bounds(asked.confidence), used)
 
 
 def inner_product(asked: Asked, other: Drawn) -> Answer:
     """Σ_k (Σ_{v = k} w·f here)·(Σ_{v = k} w·f there); an event that both sides hold counts on both."""
-    from sketches.answers import Answer
-
     here = asked.drawn
     if here.kind is not other.kind and len(here) and len(other):
         raise IncompatibleError(f"an inner product needs values of one kind, not {here.kind} and {other.kind}")
@@ -103,14 +97,13 @@ def inner_product(asked: Asked, other: Drawn) -> Answer:
     )
     most_left = unseen(here, asked.decay, asked.as_of, "weight")[0]
     most_right = unseen(other, asked.decay, asked.as_of, "weight")[0]
-    pair = np.maximum(most_left, left.own.max() * (most_right > 0)) * np.maximum(most_right, right.own.max() * (most_left > 0))
-    found = Total(np.zeros(1), np.array([max(value, 0.0)]), np.array([float(variance)]), pair, np.square(pair))
+    # one more event on either side meets the largest group of the other
+    most = np.maximum(most_left * (right_sums.max() + most_right), most_right * (left_sums.max() + most_left))
+    found = Total(np.zeros(1), np.array([max(value, 0.0)]), np.array([float(variance)]), most, np.square(most))
     return Answer(found.value, *found.bounds(asked.confidence), used)
 
 
 def _nothing(asked: Asked, used: NDArray[np.int64], other: Drawn | None = None) -> Answer:
-    from sketches.answers import Answer
-
     most = np.square(unseen(asked.drawn, asked.decay, asked.as_of, "weight")[0])
     if other is not None:
         most = most + np.square(unseen(other, asked.decay, asked.as_of, "weight")[0])

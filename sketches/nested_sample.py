@@ -132,7 +132,7 @@ class NestedSample:
 
 def starts_of(hashes: Words) -> Words:
     """Where an event's units begin on the circle of hashes: its 64-bit hash scaled down to 61 bits."""
-    return np.minimum(hashes >> np.uint64(3), np.uint64(PRIME - 1))
+    return np.asarray(np.minimum(hashes >> np.uint64(3), np.uint64(PRIME - 1)))
 
 
 def _rows(sample: NestedSample) -> tuple[Ints, Words, Column, Ints]:
@@ -170,7 +170,7 @@ def _distinct_order(times: Ints, hashes: Words, values: Column, weights: Ints) -
 
 def _equal_neighbours(order: NDArray[Any], first: Column, second: Column) -> NDArray[np.bool_]:
     a, b = first[order], second[order]
-    return (a[1:] == a[:-1]) & (b[1:] == b[:-1])
+    return np.asarray((a[1:] == a[:-1]) & (b[1:] == b[:-1]))
 
 
 @njit(cache=True, nogil=True)
@@ -186,7 +186,7 @@ def _scan(
     done: int,
     picked: Ints,
 ) -> tuple[int, int]:
-    """Pick the rows above their level's cut, from row `done` on (counted from the newest end) until `picked` is full."""
+    """Pick the rows above their level's cut, after the `done` rows already seen, until `picked` is full."""
     rows = len(times)
     unit = len(weights) == 0
     found = 0

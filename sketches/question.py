@@ -69,7 +69,7 @@ _TAU = re.compile(r"q(0?\.\d+|0|1|1\.0*)$")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question; the decay may be given as text (see `sketches.decay`), `tau` as a number, ``"median"`` or ``"q0.9"``.
+    """One question; the decay may be text (see `sketches.decay`), `tau` a number, ``"median"`` or like ``"q0.9"``.
 
     >>> Question("correlated-mean", "window:1h", tau="median").tau_quantile
     0.5

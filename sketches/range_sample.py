@@ -96,7 +96,8 @@ def _floor_sum(count: int, modulus: np.uint64, factor: np.uint64, offset: np.uin
     n = uint64(count)
     while True:
         if factor >= modulus:
-            pairs = (n // uint64(2)) * (n - uint64(1)) if n % uint64(2) == uint64(0) else n * ((n - uint64(1)) // uint64(2))
+            even = n % uint64(2) == uint64(0)
+            pairs = n // uint64(2) * (n - uint64(1)) if even else n * ((n - uint64(1)) // uint64(2))
             total += pairs * (factor // modulus)
             factor %= modulus
         if offset >= modulus:
@@ -125,7 +126,7 @@ def _hits(step: np.uint64, start: np.uint64, count: int, threshold: np.uint64) -
         return 0
     prime = uint64(PRIME)
     below = _floor_sum(count, prime, step, start + prime - threshold)
-    return np.int64(uint64(count) + _floor_sum(count, prime, step, start) - below)
+    return int(np.int64(uint64(count) + _floor_sum(count, prime, step, start) - below))
 
 
 @vectorize(["int64(uint64, int64, int64)"], cache=True)
@@ -205,7 +206,7 @@ def covered(weight: int, level: int, first_level: int) -> float:
 
     Over a uniform start; `first_level` is the level of the coordinated count, at most `level`.
 
-    >>> float(covered(1, 3, 3)) == PROBABILITY[3]
+    >>> bool(covered(1, 3, 3) == PROBABILITY[3])
     True
     """
     return _covered(weight, uint64(PRIME) >> uint64(level), uint64(PRIME) >> uint64(first_level))

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, ndtri
 
 from sketches import windows
-from sketches.answers import Answer, Asked, answer
+from sketches.answers import answer
+from sketches.asked import Answer, Asked
 from sketches.codec import read_cuts, read_labels, read_rows, write_cuts, write_labels, write_rows
 from sketches.decay import Decay, DecayClass
-from sketches.drawn import Drawn, Extremes, TimeUnit, draw
+from sketches.drawn import SECOND, Drawn, Extremes, TimeUnit, draw
 from sketches.errors import CorruptError, IncompatibleError, QuestionError, UnanswerableError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Kind, Labels
@@ -54,7 +55,7 @@ class SampleParameters:
         misses with probability at most δ.
         """
         for name, number in (("epsilon", epsilon), ("delta", delta)):
-            if not (isinstance(number, int | float) and 0 < number < 1):
+            if not 0 < number < 1:
                 raise WaneError(f"{name} is {number!r}; it must lie strictly between 0 and 1")
         if epsilon < 0.001:
             raise WaneError(f"epsilon is {epsilon}; below 0.001 a sketch is larger than most streams")
@@ -93,7 +94,7 @@ class SampleParameters:
 
 def events_kept(events: float, epsilon: float, delta: float) -> int:
     """About how many events a sketch keeps of so many with weight 1: capacity·(1 + levels/2) for each copy."""
-    parameters = SampleParameters.derive(epsilon, delta, TimeUnit(), 0)
+    parameters = SampleParameters.derive(epsilon, delta, SECOND, 0)
     if events <= parameters.capacity:
         return int(events) * parameters.copies
     return round(parameters.copies * parameters.capacity * (1.0 + math.log2(events / parameters.capacity) / 2.0))
@@ -135,7 +136,7 @@ class Sample:
 
     @classmethod
     def build(
-        cls, events: Events, *, epsilon: float = 0.05, delta: float = 0.05, seed: int = 0, unit: TimeUnit = TimeUnit()
+        cls, events: Events, *, epsilon: float = 0.05, delta: float = 0.05, seed: int = 0, unit: TimeUnit = SECOND
     ) -> Sample:
         """Sample a batch of events to an accuracy; `unit` is the length of one step of their times."""
         return cls._of(events, SampleParameters.derive(epsilon, delta, unit, seed))
@@ -168,12 +169,14 @@ class Sample:
         for other in sketches[1:]:
             if other.parameters != first.parameters:
                 raise IncompatibleError(
-                    f"sample sketches with different parameters cannot be merged: {first.parameters} and {other.parameters}"
+                    f"samples with different parameters cannot be merged: {first.parameters} and {other.parameters}"
                 )
         seen = [sketch for sketch in sketches if sketch.extremes.newest is not None]
         kinds = {sketch.kind for sketch in seen}
         if len(kinds) > 1:
-            raise IncompatibleError("samples of different kinds of values cannot be merged: " + ", ".join(sorted(kinds)))
+            raise IncompatibleError(
+                "samples of different kinds of values cannot be merged: " + ", ".join(sorted(kinds))
+            )
         if not seen:
             return first
         capacity = first.parameters.capacity if trim else None
@@ -195,8 +198,8 @@ class Sample:
     ) -> Estimate:
         """The answer with its interval.
 
-        `estimator="windows"` is paper A's reduction to sliding windows, with the median over the copies and its a-priori
-        interval ±ε; the default weighs every kept event by its own sampling probability, which has lower variance.
+        `estimator="windows"` is paper A's reduction to sliding windows, with the median over copies and its a-priori
+        interval; the default weighs every kept event by its own sampling probability, which has lower variance.
         `other` is the second sketch of an inner product.
         """
         as_of = self._as_of(question)
@@ -222,7 +225,7 @@ class Sample:
             lower=float(found.lower[0]),
             upper=float(found.upper[0]),
             confidence=1.0 if exact else confidence,
-            guarantee=self.guarantee(question, exact),
+            guarantee=self.guarantee(question, as_of, exact),
             family=self.family,
             as_of=as_of,
             used=int(found.used[0]),
@@ -246,7 +249,7 @@ class Sample:
             lower=found.lower,
             upper=found.upper,
             confidence=confidence,
-            guarantee=self.guarantee(question, exact=False),
+            guarantee=self.guarantee(question, int(moments.min(initial=self._as_of(question))), exact=False),
             family=self.family,
             used=found.used,
         )
@@ -272,17 +275,19 @@ class Sample:
                 f"the stream is too heavy for this sketch: events up to time {lost} were discarded at every level"
             )
 
-    def guarantee(self, question: Question, exact: bool) -> str:
+    def guarantee(self, question: Question, as_of: int, exact: bool) -> str:
         """In words: which bound holds, and why not a stronger one."""
         if exact:
             return "exact: every event that counts here was kept"
+        if self.extremes.newest is not None and as_of < self.extremes.newest:
+            return "interval from the sample itself; no error was planned for times before the newest event"
         epsilon, likely = self.parameters.epsilon, 1.0 - self.parameters.delta
         assert isinstance(question.decay, Decay)
         match question.aggregate:
             case "sum" | "count" | "mean" if question.of == "weight":
                 planned = f"planned for a relative error of at most {epsilon:.3g}"
             case "sum" | "mean":
-                planned = "values may be anything between the least and the greatest one seen, so no error is planned for"
+                planned = "no error is planned for: it depends on how far apart values lie"
             case "self-join" | "inner-product":
                 planned = "no error is planned for: it depends on how often keys repeat"
             case "heavy-hitters":
@@ -292,9 +297,8 @@ class Sample:
             case "range-sum" | "correlated-sum" | "correlated-count" | "correlated-mean":
                 planned = f"planned for an additive error of at most {epsilon:.3g} of the whole decayed weight"
                 if question.decay.decay_class not in (DecayClass.NONE, DecayClass.CONVERGING):
-                    planned += (
-                        f"; under {question.decay.decay_class} decay no small sketch can bound the relative error (B §4)"
-                    )
+                    kind = question.decay.decay_class
+                    planned += f"; under {kind} decay no small sketch can bound the relative error (B §4)"
             case _:
                 planned = f"planned for an additive error of at most {epsilon:.3g}"
         return f"interval from the sample itself; {planned} with probability {likely:.3g}"
@@ -373,5 +377,3 @@ def _labels(copies: Sequence[NestedSample], kind: Kind, known: Sequence[Labels])
     if kind is not Kind.KEY:
         return Labels.none()
     return Labels.merged(known, np.concatenate([copy.values for copy in copies]).astype(np.uint64))
-
-

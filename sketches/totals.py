@@ -237,7 +237,9 @@ def unseen(drawn: Drawn, decay: Decay, as_of: Ints, per: str) -> tuple[Floats, F
     return most, np.square(most) * doubt[relevant][largest]
 
 
-def total(sums: Sums, certain: int, sampled: int, variance: int, most: tuple[Floats, Floats], scale: float = 1.0) -> Total:
+def total(
+    sums: Sums, certain: int, sampled: int, variance: int, most: tuple[Floats, Floats], scale: float = 1.0
+) -> Total:
     """A `Total` from three columns of the sums; `scale` is the largest factor that an unseen row may carry besides."""
     return Total(
         sums.linear[:, certain], sums.linear[:, sampled], sums.squared[:, variance], most[0] * scale, most[1] * scale**2

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.answers import DEFAULT_TOP, Asked
+from sketches.answers import DEFAULT_TOP, ORDERED
+from sketches.answers import answer as stratified
+from sketches.asked import Asked
 from sketches.decay import Decay
 from sketches.errors import UnanswerableError
 from sketches.estimate import Estimate, Item
@@ -112,10 +114,10 @@ def _between(values: Column, low: float | None, high: float | None) -> Mask | No
 def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
     """The paper's estimate with its a-priori interval."""
     if question.of == "value" or question.aggregate == "self-join":
-        raise UnanswerableError(f"{question.aggregate} is not a sum of weights in windows: use the stratified estimator")
+        raise UnanswerableError(f"{question.aggregate} is not a sum of weights: use the stratified estimator")
     if question.confidence is not None and question.confidence > 1.0 - sketch.parameters.delta:
         raise UnanswerableError(
-            f"confidence is {question.confidence}; the windows' bound was planned for {1.0 - sketch.parameters.delta:.6g}"
+            f"confidence is {question.confidence}; windows are planned for {1.0 - sketch.parameters.delta:.6g}"
         )
     found = _Windows(sketch, question, as_of)
     value, lower, upper, items = _evaluate(found, sketch.parameters.epsilon)
@@ -125,7 +127,7 @@ def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
         lower=lower,
         upper=upper,
         confidence=1.0 - failures * sketch.parameters.delta,
-        guarantee=f"a priori, by reduction to sliding windows (A, Theorems 4.1 to 4.3): ε = {sketch.parameters.epsilon:.3g}",
+        guarantee=f"a priori, by sliding windows (A, Theorems 4.1 to 4.3): ε = {sketch.parameters.epsilon:.3g}",
         family=sketch.family,
         as_of=as_of,
         used=sum(int(np.searchsorted(copy.times, as_of, side="right")) for copy in sketch.copies),
@@ -135,9 +137,8 @@ def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
 
 def _evaluate(found: _Windows, epsilon: float) -> tuple[float, float, float, tuple[Item, ...]]:
     question = found.question
-    keys = found.sketch.kind is Kind.KEY
-    if keys and question.aggregate not in ("sum", "count", "mean", "heavy-hitters", "frequency"):
-        raise UnanswerableError(f"{question.aggregate} needs values with an order, but this stream's values are text")
+    if found.sketch.kind is Kind.KEY and question.aggregate in ORDERED:
+        raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
     low, high = question.low, question.high
     if question.tau is not None:
         tau = question.tau
@@ -223,8 +224,6 @@ def _quantile(found: _Windows, phi: float) -> float:
 
 def _heavy_hitters(found: _Windows, epsilon: float) -> tuple[float, float, float, tuple[Item, ...]]:
     """Candidates are the values that weigh most in the stratified sample; each is then asked for by windows."""
-    from sketches.answers import answer as stratified
-
     question, drawn = found.question, found.sketch.drawn
     wanted = question.top or DEFAULT_TOP
     wide = Question("heavy-hitters", question.decay, found.as_of, top=max(4 * wanted, 100))

@@ -11,20 +11,21 @@ from scipy.stats import binom
 from sketches import Events, Question, Sample
 from sketches.sample import Estimator
 from tests.oracle import DECAYS, Oracle, aggregates_for, random_question
-from tests.streams import STREAMS, Stream
+from tests.streams import Stream
 
 
 @dataclass
 class Tally:
-    """Trials and misses of one question (or, added up, of many), on either side, and the width of the intervals."""
+    """Trials and misses of one question (or, added up, of many), on either side."""
 
     question: Question | None = None
     stream: str = ""
     trials: int = 0
     above: int = 0  # the exact answer lay above the interval
     below: int = 0
-    beyond_epsilon: int = 0  # the estimate itself was off by more than the accuracy asked for
-    widths: list[float] = field(default_factory=list)
+    planned: int = 0  # trials of questions as of now, for which the accuracy asked for is promised
+    beyond_epsilon: int = 0  # of those, how many estimates were off by more than that
+    used: list[int] = field(default_factory=list)  # sampled events that took part, per trial
 
     @property
     def misses(self) -> int:
@@ -34,8 +35,9 @@ class Tally:
         self.trials += other.trials
         self.above += other.above
         self.below += other.below
+        self.planned += other.planned
         self.beyond_epsilon += other.beyond_epsilon
-        self.widths += other.widths
+        self.used += other.used
 
     def too_many(self, allowed: float, doubt: float = 1e-4) -> bool:
         """More misses than an interval that misses with probability `allowed` would give but once in 1/doubt times."""
@@ -59,22 +61,26 @@ def questions_for(stream: Stream, per_aggregate: int, seed: int, decays: Sequenc
     return found
 
 
+RELATIVE = ("sum", "count")
+OF_THE_WHOLE = ("range-sum", "correlated-sum", "correlated-count")
+PLAIN = ("selectivity", "rank", "frequency", "range-frequency")
+PLANNED = (*RELATIVE, *OF_THE_WHOLE, *PLAIN)
+
+
 def relative_or_additive_error(question: Question, estimate: float, exact: float, whole: float) -> float:
     """The error in the terms of the (ε, δ) guarantee: relative for sums, of the whole weight for τ-sums, else plain."""
-    if question.aggregate in ("sum", "count"):
+    if question.aggregate in RELATIVE:
         return abs(estimate - exact) / exact if exact else abs(estimate - exact)
-    if question.aggregate in ("range-sum", "correlated-sum", "correlated-count"):
+    if question.aggregate in OF_THE_WHOLE:
         return abs(estimate - exact) / whole if whole else 0.0
     return abs(estimate - exact)
-
-
-PLANNED = ("sum", "count", "selectivity", "rank", "frequency", "range-sum", "range-frequency", "correlated-sum", "correlated-count")
 
 
 def tally(
     stream: Stream,
     questions: Sequence[Question],
     seeds: Iterable[int],
+    *,
     epsilon: float = 0.1,
     delta: float = 0.05,
     estimator: Estimator = "stratified",
@@ -82,9 +88,7 @@ def tally(
     """One tally per question over all seeds."""
     oracle = Oracle(stream)
     exact = [oracle.answer(question) for question in questions]
-    whole = [
-        oracle.answer(Question("count" if "count" in q.aggregate else "sum", q.decay, q.as_of)) for q in questions
-    ]
+    whole = [oracle.answer(Question("count" if "count" in q.aggregate else "sum", q.decay, q.as_of)) for q in questions]
     tallies = [Tally(question, stream.name) for question in questions]
     for seed in seeds:
         sketch = build(stream, seed, epsilon, delta)
@@ -97,11 +101,10 @@ def tally(
             slack = 1e-9 * abs(truth)
             counted.above += bool(truth > estimate.upper + slack)
             counted.below += bool(truth < estimate.lower - slack)
-            if counted.question.aggregate in PLANNED and counted.question.of == "weight":
+            now = counted.question.as_of is None and counted.question.of == "weight"
+            if now and counted.question.aggregate in PLANNED:
                 error = relative_or_additive_error(counted.question, estimate.value, truth, total)
+                counted.planned += 1
                 counted.beyond_epsilon += bool(np.isnan(estimate.value) or error > epsilon)
-            counted.widths.append(estimate.upper - estimate.lower)
+            counted.used.append(estimate.used)
     return tallies
-
-
-__all__ = ["STREAMS", "Tally", "build", "questions_for", "tally"]

@@ -1,0 +1,56 @@
+"""Every family keeps the promises of `tests.sketches.conformance`."""
+
+from __future__ import annotations
+
+import pytest
+
+from sketches import Question, Sample
+from tests.sketches.conformance import Conformance, Family, elsewhere_digests
+
+EVERYTHING = (
+    Question("sum", "exp:half_life=10m"),
+    Question("sum", "window:10m", of="value"),
+    Question("count", "poly:alpha=1.5,unit=1m"),
+    Question("mean", "window:10m"),
+    Question("mean", "none", of="value"),
+    Question("selectivity", "chordal:40m", tau=500),
+    Question("selectivity", "none", low=100, high=110),
+    Question("rank", "exp:half_life=5m", value=250),
+    Question("quantile", "superexp:beta=2,scale=20m", phi=0.9),
+    Question("median", "window:30m"),
+    Question("heavy-hitters", "none", top=3),
+    Question("frequency", "log:unit=1m", value=7),
+    Question("range-sum", "polyexp:k=2,half_life=5m", low=0, high=20),
+    Question("range-frequency", "window:50m", low=990, high=2000),
+    Question("correlated-sum", "exp:half_life=10m", tau=990),
+    Question("correlated-count", "table:0=1,10m=0.5,1h=0", tau="q0.9"),
+    Question("correlated-mean", "window:50m", tau="median"),
+    Question("self-join", "exp:half_life=30m"),
+)
+OF_KEYS = (
+    Question("sum", "exp:half_life=10m"),
+    Question("count", "window:10m"),
+    Question("mean", "none"),
+    Question("heavy-hitters", "poly:alpha=1.5,unit=1m", phi=0.05),
+    Question("frequency", "exp:half_life=30m", value="日本語"),
+    Question("self-join", "window:50m"),
+)
+
+FAMILIES = [
+    Family("sample", Sample.build, {"epsilon": 0.2}, {"epsilon": 0.3}, EVERYTHING, OF_KEYS),
+]
+
+
+@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.name)
+def family(request: pytest.FixtureRequest) -> Family:
+    joined: Family = request.param
+    return joined
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> list[dict[str, str]]:
+    return elsewhere_digests(__name__)
+
+
+class TestConformance(Conformance):
+    """All promises, for every family of the list."""
