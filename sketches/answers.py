@@ -131,8 +131,10 @@ def _share_limits(part: Total, whole: Total, confidence: float) -> tuple[Floats,
     )
     lower, upper = share_bounds(part, rest, confidence)
     value = _divide(part.value, whole.value, np.nan)
-    nothing = whole.value <= 0
-    return value, np.where(nothing, 0.0, np.fmin(lower, value)), np.where(nothing, 1.0, np.fmax(upper, value))
+    nothing, exact = whole.value <= 0, (whole.variance == 0) & (whole.unseen == 0)
+    lower = np.where(nothing, 0.0, np.where(exact, value, np.fmin(lower, value)))
+    upper = np.where(nothing, 1.0, np.where(exact, value, np.fmax(upper, value)))
+    return value, lower, upper
 
 
 def _selectivity(asked: Asked) -> Answer:
@@ -233,7 +235,7 @@ def _heavy_hitters(asked: Asked) -> Answer:
     rows = span(drawn.times, moment, asked.decay, drawn.unit)
     fading = asked.decay(drawn.unit.seconds(moment - drawn.times[rows]))
     columns, codes = drawn.weight_columns, codes[rows]
-    used = np.array([rows.stop - rows.start])
+    used = np.array([np.count_nonzero(fading)])
 
     def per_value(coefficients: Floats, weight: Floats) -> Floats:
         return np.bincount(codes, coefficients[rows] * weight, minlength=len(distinct)).astype(np.float64)

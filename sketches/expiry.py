@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sketches.decay import Decay
 from sketches.drawn import TimeUnit
-from sketches.events import Column, Events
+from sketches.events import MAX_TIME, Column, Events
 from sketches.hashing import event_hashes
 from sketches.nested_sample import NO_CUT, _distinct_order, starts_of
 from sketches.range_sample import _FALL, _FALL_INDEX, LEVELS, PRIME, PROBABILITY, deepest_level, range_sample
@@ -35,8 +35,9 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
-NEVER: Final = np.iinfo(np.int64).max  # the expiry of what outlives every age
-LAST_AGE: Final = (1 << 62) - 1  # in time units; older than this nothing gets
+NEVER: Final = MAX_TIME + 1  # the expiry of whatever still counts at the last time that can be asked about
+LAST_AGE: Final = (1 << 62) - 1  # in time units; what lives longer lives for ever
+FOREVER: Final = LAST_AGE + 1
 
 _LOST_IN_ROUNDING: Final = 1e-9  # w·f this far below a whole number has reached it
 _SHARE_ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
@@ -89,7 +90,7 @@ class Fading:
         return np.asarray(np.floor(weights * self(ages) + _LOST_IN_ROUNDING), np.int64)
 
     def lifetimes(self, weights: Ints, first: Ints) -> Ints:
-        """The first age at which no more than `first` units count (NEVER: none), for events that begin with more.
+        """The first age at which no more than `first` units count, or FOREVER, for events that begin with more.
 
         A function of weight and index alone, hence searched once for each pair of them.
         """
@@ -99,7 +100,7 @@ class Fading:
         return self._search(pairs >> 31, pairs & ((1 << 31) - 1))[which]
 
     def _search(self, weights: Ints, first: Ints) -> Ints:
-        low, high = np.zeros(len(weights), np.int64), np.full(len(weights), NEVER)
+        low, high = np.zeros(len(weights), np.int64), np.full(len(weights), FOREVER)
         alive = np.arange(len(weights))
         for power in range(63):
             age = np.array([min(1 << power, LAST_AGE)])
@@ -109,7 +110,7 @@ class Fading:
             if len(alive) == 0:
                 break
             low[alive] = age
-        unsure = np.flatnonzero((high != NEVER) & (high - low > 1))
+        unsure = np.flatnonzero((high < FOREVER) & (high - low > 1))
         while len(unsure):
             middle = low[unsure] + (high[unsure] - low[unsure]) // 2
             lives = self.weights(weights[unsure], middle) > first[unsure]
@@ -134,9 +135,8 @@ class Fading:
             changed = rows[moved]
             sought[changed] = first[moved]
             lives[changed] = self.lifetimes(weights[changed], first[moved])
-            # NEVER and LAST_AGE are chosen so that the sum of a time and a lifetime cannot overflow
-            forever = lives[rows] == NEVER
-            expiries[level, rows] = np.where(forever, NEVER, times[rows] + np.where(forever, 0, lives[rows]))
+            ends = times[rows] + np.minimum(lives[rows], LAST_AGE)  # at most 2^62 each, so the sum cannot overflow
+            expiries[level, rows] = np.where(lives[rows] == FOREVER, NEVER, np.minimum(ends, NEVER))
         return expiries
 
 
@@ -316,6 +316,8 @@ def _may_stay(times: Ints, starts: Words, weights: Ints, cuts: Ints, fading: Fad
         if cut == NO_CUT:
             stay[rows] = True
             break
+        if cut == NEVER:
+            continue  # nothing expires later than that
         ages = ages_at(cut, times[rows])
         above = (ages < 0) | (weights[rows] * fading(ages) * (1.0 + _DOUBT) + _DOUBT >= first + 1)
         stay[rows[above]] = True

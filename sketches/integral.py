@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sketches.answers import DEFAULT_TOP
 from sketches.codec import read_cuts, read_labels, read_rows, write_cuts, write_labels, write_rows
 from sketches.decay import Decay, parse_decay
-from sketches.drawn import Extremes, TimeUnit
+from sketches.drawn import SECOND, Extremes, TimeUnit
 from sketches.errors import CorruptError, DecayError, IncompatibleError, QuestionError, UnanswerableError, WaneError
 from sketches.estimate import Estimate, Item, Series
 from sketches.events import MAX_TIME, Events, Kind, Labels
@@ -20,7 +20,7 @@ from sketches.expiry import ExpirySample, Fading, Mask, Survivors
 from sketches.hashing import hash_one, salt
 from sketches.nested_sample import NO_CUT
 from sketches.question import Question
-from sketches.sample import SampleParameters
+from sketches.sample import SampleParameters, _extremes
 from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, open_envelope, seal
 
 _ORDERED: Final = ("selectivity", "rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum")
@@ -109,7 +109,7 @@ class Integral:
         epsilon: float = 0.05,
         delta: float = 0.05,
         seed: int = 0,
-        unit: TimeUnit = TimeUnit(),
+        unit: TimeUnit = SECOND,
     ) -> Integral:
         """Sample a batch of events for a decay, to an accuracy; `unit` is the length of one step of their times."""
         known = parse_decay(decay) if isinstance(decay, str) else decay
@@ -368,19 +368,6 @@ class Integral:
     def kept(self) -> int:
         """Rows in the sketch, over all copies."""
         return sum(len(copy) for copy in self.copies)
-
-
-def _extremes(events: Events) -> Extremes:
-    if len(events) == 0:
-        return Extremes()
-    keys = events.kind is Kind.KEY
-    return Extremes(
-        int(events.times.min()),
-        int(events.times.max()),
-        0.0 if keys else float(events.values.min()),
-        0.0 if keys else float(events.values.max()),
-        1 if events.weights is None else int(events.weights.max()),
-    )
 
 
 def _labels(copies: Sequence[ExpirySample], kind: Kind, known: Sequence[Labels]) -> Labels:

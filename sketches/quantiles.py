@@ -46,7 +46,7 @@ def quantiles(
             inside = span(drawn.times, moment, decay, drawn.unit)
             fading = np.zeros(rows)
             fading[inside] = decay(drawn.unit.seconds(moment - drawn.times[inside]))
-            used[at] = inside.stop - inside.start
+            used[at] = np.count_nonzero(fading)
             reached[at] = _sweep_one(order, drawn.quantile_columns, fading, phi * (1.0 - _ROUNDING), sums[:, at])
     else:
         oldest = max(0, int(as_of.max() - drawn.times[0]))

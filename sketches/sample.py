@@ -25,7 +25,7 @@ from sketches.hashing import salt
 from sketches.joins import inner_product
 from sketches.nested_sample import NO_CUT, NestedSample
 from sketches.question import Question
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, open_envelope, seal
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
 
 Ints = NDArray[np.int64]
 Estimator = Literal["stratified", "windows"]
@@ -202,24 +202,20 @@ class Sample:
         interval; the default weighs every kept event by its own sampling probability, which has lower variance.
         `other` is the second sketch of an inner product.
         """
+        if other is not None and question.aggregate != "inner-product":
+            raise QuestionError(f"other= goes with inner-product, not with {question.aggregate!r}")
         as_of = self._as_of(question)
         confidence = question.confidence or 1.0 - self.parameters.delta
+        if estimator == "windows" and question.aggregate != "inner-product":
+            return windows.answer(self, question, as_of)
         if question.aggregate == "inner-product":
-            if other is None:
-                raise QuestionError("aggregate 'inner-product' needs a second sketch: other=")
-            if other.parameters != self.parameters:
-                raise IncompatibleError(
-                    f"an inner product needs equal parameters: {self.parameters} and {other.parameters}"
-                )
+            other = self._partner(other)
             if question.as_of is None and other.extremes.newest is not None:
                 as_of = max(as_of, other.extremes.newest)
-            found = inner_product(self._asked(question, np.array([as_of]), confidence), other.drawn)
-        elif estimator == "windows":
-            return windows.answer(self, question, as_of)
-        else:
-            found = answer(self._asked(question, np.array([as_of]), confidence))
+        asked = self._asked(question, np.array([as_of]), confidence)
+        found = answer(asked) if other is None else inner_product(asked, other.drawn)
         self._refuse_lost(question, as_of)
-        exact = bool(found.lower[0] == found.value[0] == found.upper[0])
+        exact = bool(found.lower[0] == found.value[0] == found.upper[0] and asked.unseen_weight[0][0] == 0)
         return Estimate(
             value=float(found.value[0]),
             lower=float(found.lower[0]),
@@ -256,6 +252,13 @@ class Sample:
 
     def _asked(self, question: Question, as_of: Ints, confidence: float) -> Asked:
         return Asked(self.drawn, question, as_of, confidence, self.parameters.epsilon)
+
+    def _partner(self, other: Sample | None) -> Sample:
+        if other is None:
+            raise QuestionError("aggregate 'inner-product' needs a second sketch: other=")
+        if other.parameters != self.parameters:
+            raise IncompatibleError(f"inner products need equal parameters: {self.parameters} and {other.parameters}")
+        return other
 
     def _as_of(self, question: Question) -> int:
         if question.as_of is not None:
@@ -326,7 +329,7 @@ class Sample:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Sample:
-        return cls.from_envelope(open_envelope(data))
+        return load(data, {cls.family: cls.from_envelope})
 
     @classmethod
     def from_envelope(cls, envelope: Envelope) -> Sample:

@@ -24,8 +24,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TOLERANCE: Final = 1e-4  # of the decay's value, where that is above NEGLIGIBLE
-NEGLIGIBLE: Final = 1e-7
+SQUARE_TOLERANCE: Final = 1e-3  # the same for f², which only variances need
+NEGLIGIBLE: Final = 1e-9
 FEW: Final = 6  # as-of times up to which plain evaluation is cheaper than a table
+_FADED: Final = 1e-5
 _MOST_PIECES: Final = 20_000
 
 
@@ -42,7 +44,15 @@ def decayed_sums(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> S
     """Every column's decayed sum at every as-of time."""
     if len(as_of) <= FEW or len(columns.times) == 0:
         return _one_by_one(columns, drawn, decay, as_of)
-    return _by_pieces(columns, drawn.unit, decay, as_of)
+    sums = _by_pieces(columns, drawn.unit, decay, as_of)
+    # where even the newest row has all but faded, the table is too coarse for ratios of what is left
+    newest = np.searchsorted(columns.times, as_of, side="right") - 1
+    ages = as_of - columns.times[np.maximum(newest, 0)]
+    faded = np.flatnonzero((newest >= 0) & (decay(drawn.unit.seconds(np.maximum(ages, 0))) < _FADED))
+    if len(faded):
+        exact = _one_by_one(columns, drawn, decay, as_of[faded])
+        sums.linear[faded], sums.squared[faded], sums.used[faded] = exact.linear, exact.squared, exact.used
+    return sums
 
 
 def _one_by_one(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Sums:
@@ -53,7 +63,7 @@ def _one_by_one(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Su
         rows = span(columns.times, moment, decay, drawn.unit)
         fading = decay(drawn.unit.seconds(moment - columns.times[rows]))
         _weigh(columns.linear, columns.squared, fading, rows.start, linear[at], squared[at])
-        used[at] = rows.stop - rows.start
+        used[at] = np.count_nonzero(fading)
     return Sums(linear, squared, used)
 
 
@@ -112,27 +122,25 @@ def pieces(decay: Decay, unit: TimeUnit, oldest: int) -> Pieces:
         coarse = np.zeros(len(first), bool)
         for probe in probes:
             exact = fading(probe)
-            straight = start + (end - start) * (probe - first) / np.maximum(length, 1)
-            coarse |= np.abs(exact - straight) > TOLERANCE * np.maximum(exact, NEGLIGIBLE)
+            part = (probe - first) / np.maximum(length, 1)
+            scale = np.maximum(exact, NEGLIGIBLE)
+            coarse |= np.abs(exact - start - (end - start) * part) > TOLERANCE * scale
+            square = np.square(start) + (np.square(end) - np.square(start)) * part
+            coarse |= np.abs(np.square(exact) - square) > SQUARE_TOLERANCE * np.square(scale)
         coarse &= length >= 2
         if not coarse.any() or len(first) > _MOST_PIECES:
             break
         middle = first[coarse] + (length[coarse] + 1) // 2
         first = np.union1d(first, middle)
+    alive = int(np.count_nonzero(start > 0))  # f only falls: the pieces that count come first
+    first, last, start, end = (column[:alive] for column in (first, last, start, end))
     length = np.maximum(last - first, 1)
-    alive = (start > 0) | (end > 0)
-    squares = np.square(start), np.square(end)
-    stop = np.append(first, oldest + 1)
-    if not alive.all():
-        until = int(np.flatnonzero(alive)[-1]) + 1 if alive.any() else 0
-        stop = stop[: until + 1]
-    n = len(stop) - 1
     return Pieces(
-        stop,
-        start[:n],
-        ((end - start) / length)[:n],
-        squares[0][:n],
-        ((squares[1] - squares[0]) / length)[:n],
+        np.append(first, last[-1:] + 1),
+        start,
+        (end - start) / length,
+        np.square(start),
+        (np.square(end) - np.square(start)) / length,
     )
 
 

@@ -139,8 +139,8 @@ def test_kept_iff_newer_than_the_cut_of_its_deepest_level(stream: Stream, capaci
             deepest = max(level for level in range(LEVELS) if smallest < PRIME >> level)
             above.append(row[0] > cuts[deepest])
         assert (row in kept) == any(above)
-    assert (np.diff(sample.weight_cuts) <= 0).all()
-    assert (np.diff(sample.count_cuts) <= 0).all()
+    for cuts in (sample.weight_cuts, sample.count_cuts):
+        assert (cuts[1:] <= cuts[:-1]).all(), "cuts only fall with the level"
     assert (sample.weight_cuts >= sample.count_cuts).all(), "the count samples a part of what the sum samples"
 
 
@@ -192,26 +192,32 @@ def test_every_complete_level_is_whole() -> None:
         assert (row in kept) == complete
 
 
-@pytest.mark.parametrize("name", ["uniform", "sorted", "heavy-weights", "bursty"])
+@pytest.mark.parametrize("name", ["uniform", "sorted", "heavy-weights", "bursty", "one-second"])
 def test_probabilities_are_the_frequencies(name: str) -> None:
-    """Over many seeds 1/π of the rows kept averages 1 for every single event, with the variance that π implies."""
+    """Over many seeds 1/π of the rows kept averages 1 for every single event, with the variance that π implies.
+
+    With unit weights that is exact. With weights, an event that is in one ladder's sample but not in the other's may
+    find that other ladder complete only because it is not in it: then π is a little large, by less than 1/capacity.
+    """
     stream = STREAMS[name](250, 4).distinct()
-    seeds = 600
-    total, spread = np.zeros(len(stream)), np.zeros(len(stream))
+    seeds, capacity = 1200, 16
+    total, spread, sums = np.zeros(len(stream)), np.zeros(len(stream)), []
     for seed in range(seeds):
-        sample = built(stream, 16, seed)
+        sample = built(stream, capacity, seed)
         place = {row: at for at, row in enumerate(rows_of(stream, seed))}
         rows = [place[row] for row in table(sample)]
         factor = 1 / sample.probabilities()
         total[rows] += factor
         spread[rows] += factor * (factor - 1)  # unbiased for Σ (1/π - 1), as each row is there with probability π
+        sums.append(factor.sum())
     sampled = spread > 0
     z = (total[sampled] - seeds) / np.sqrt(spread[sampled])
-    assert (total[~sampled] == pytest.approx(seeds)).all()
+    assert total[~sampled] == pytest.approx(seeds)
     assert sampled.mean() > 0.5
     assert abs(z).max() < 5
-    assert 0.7 < np.mean(z**2) < 1.35
-    assert abs(z.sum()) / np.sqrt(len(z)) < 4
+    assert 0.7 < np.mean(z**2) < 1.4
+    bias = 0.0 if (stream.w == 1).all() else 0.5 / capacity
+    assert abs(np.mean(sums) / len(stream) - 1) < bias + 4 * np.std(sums) / len(stream) / np.sqrt(seeds)
 
 
 def test_the_finest_complete_level() -> None:

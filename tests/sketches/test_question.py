@@ -1,0 +1,110 @@
+"""A question that makes no sense is refused when it is asked, with what would be valid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sketches import AGGREGATES, Decay, Question
+from sketches.errors import DecayError, QuestionError
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "selectivity": {"tau": 5},
+    "rank": {"value": 5},
+    "quantile": {"phi": 0.3},
+    "frequency": {"value": "key"},
+    "range-sum": {"low": 1, "high": 2},
+    "range-frequency": {"low": 1, "high": 1},
+    "correlated-sum": {"tau": 5},
+    "correlated-count": {"tau": "median"},
+    "correlated-mean": {"tau": "q0.9"},
+}
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_every_aggregate_can_be_asked(aggregate: str) -> None:
+    """With what it needs, every aggregate of the list is a question, and its decay is parsed."""
+    question = Question(aggregate, "window:1h", **NEEDED.get(aggregate, {}))
+    assert isinstance(question.decay, Decay)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "settings", "message"),
+    [
+        ("rank", {}, "'rank' needs value"),
+        ("quantile", {}, "'quantile' needs phi"),
+        ("frequency", {}, "'frequency' needs value"),
+        ("range-sum", {"low": 1}, "'range-sum' needs high"),
+        ("range-frequency", {"high": 1}, "'range-frequency' needs low"),
+        ("correlated-sum", {}, "'correlated-sum' needs tau"),
+        ("correlated-count", {"phi": 0.5}, "'correlated-count' needs tau"),
+        ("correlated-mean", {}, "'correlated-mean' needs tau"),
+        ("selectivity", {}, "'selectivity' needs a predicate: tau, or low and/or high"),
+        ("quantile", {"phi": 0}, "phi is 0; it must lie strictly between 0 and 1"),
+        ("quantile", {"phi": 1.0}, "phi is 1.0; it must lie strictly between 0 and 1"),
+        ("quantile", {"phi": float("nan")}, "phi is nan; it must lie strictly between 0 and 1"),
+        ("sum", {"confidence": 1.5}, "confidence is 1.5; it must lie strictly between 0 and 1"),
+        ("range-sum", {"low": float("nan"), "high": 1}, "low is NaN; it must be a number"),
+        ("range-sum", {"low": 0, "high": float("nan")}, "high is NaN; it must be a number"),
+        ("range-sum", {"low": 3, "high": 2}, "low is 3 and high is 2; low must not exceed high"),
+        ("correlated-sum", {"tau": float("nan")}, "tau is NaN; it must be a number, 'median' or like 'q0.9'"),
+        ("heavy-hitters", {"top": 0}, "top is 0; it must be at least 1"),
+        ("sum", {"of": "price"}, "of is 'price'; it must be 'weight' or 'value'"),
+        ("count", {"of": "value"}, "of='value' goes with sum and mean, not with 'count'"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(aggregate: str, settings: dict[str, Any], message: str) -> None:
+    """The refusal names the setting, its value and what would be valid."""
+    with pytest.raises(QuestionError) as refusal:
+        Question(aggregate, **settings)
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("avg", None), ("cuont", "count"), ("heavy_hitters", "heavy-hitters"), ("quantil", "quantile"), ("selfjoin", "self-join")],
+)
+def test_unknown_aggregates_are_refused_with_the_closest(typed: str, meant: str | None) -> None:
+    """An unknown aggregate is answered with the whole list and, where one is close, a suggestion."""
+    with pytest.raises(QuestionError) as refusal:
+        Question(typed)
+    assert all(aggregate in str(refusal.value) for aggregate in AGGREGATES)
+    assert (f"did you mean {meant!r}?" in str(refusal.value)) == (meant is not None)
+    assert ("did you mean" in str(refusal.value)) == (meant is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "level"), [("median", 0.5), ("q0.9", 0.9), ("q.25", 0.25), ("q0.999", 0.999), ("q0.5", 0.5)]
+)
+def test_thresholds_that_are_aggregates(text: str, level: float) -> None:
+    """`median` and `q0.9` are quantiles; a number is itself."""
+    assert Question("correlated-sum", tau=text).tau_quantile == level
+    assert Question("correlated-sum", tau=0.9).tau_quantile is None
+
+
+@pytest.mark.parametrize("text", ["q0", "q1", "q1.0", "q0.0", "q1.5", "q-0.5", "q", "mean", "0.9", "q0.9 ", "q0.9\n", "Q0.9", "q0,9"])
+def test_other_texts_are_no_thresholds(text: str) -> None:
+    """Any other text, a quantile outside (0, 1) included, is refused and shown."""
+    with pytest.raises(QuestionError) as refusal:
+        Question("correlated-sum", tau=text)
+    assert f"tau is {text!r}; it must be a number, 'median', or a quantile like 'q0.9'" in str(refusal.value)
+
+
+def test_the_median_is_a_quantile() -> None:
+    """`median` sets phi, whatever was given."""
+    assert Question("median").phi == 0.5
+
+
+def test_a_bad_decay_is_a_decay_error() -> None:
+    """What is wrong with a decay is said by the decay, not hidden behind the question."""
+    with pytest.raises(DecayError):
+        Question("sum", "window:-1h")
+
+
+def test_the_same_question_at_another_time() -> None:
+    """`at` changes the as-of time and nothing else, and leaves the question it was called on alone."""
+    question = Question("correlated-sum", "exp:half_life=1h", tau="q0.9", confidence=0.9)
+    later = question.at(99)
+    assert (later.as_of, question.as_of) == (99, None)
+    assert later.at(1) == question.at(1)
