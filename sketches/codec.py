@@ -56,7 +56,7 @@ def read_cuts(reader: Reader, none: int) -> Ints:
         raise CorruptError(f"{used} thresholds are announced; there are {LEVELS} levels")
     cuts = np.full(LEVELS, none, np.int64)
     cuts[:used] = [reader.i64() for _ in range(used)]
-    if (np.diff(cuts[:used]) > 0).any() or (cuts[:used] == none).any():
+    if (cuts[1:used] > cuts[: max(used - 1, 0)]).any() or (cuts[:used] == none).any():
         raise CorruptError("thresholds rise from a level to a deeper one")
     return cuts
 

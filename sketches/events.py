@@ -112,11 +112,12 @@ def _one_dimension(name: str, column: Column) -> None:
 def _identities(ids: Column) -> NDArray[np.uint64]:
     _one_dimension("ids", ids)
     if ids.dtype.kind in "iu":
+        ids = ids.astype(ids.dtype.newbyteorder("="), copy=False)  # bits of another byte order would be another id
         return ids.view(np.uint64) if ids.dtype.itemsize == 8 else ids.astype(np.int64).view(np.uint64)
     if ids.size == 0:
         return np.empty(0, np.uint64)
     if ids.dtype.kind in "UOST":
-        return hash_text(ids)
+        return _hashed("ids", ids)
     raise EventError(f"ids are of type {ids.dtype}; they must be integers or text")
 
 
@@ -156,7 +157,21 @@ def _values(values: Column) -> tuple[Column, Labels, Kind]:
             raise EventError(f"values[{at}] is {values[at]}; it must be a finite number or text")
         return values.astype(np.float64) + 0.0, Labels.none(), Kind.FLOAT  # + 0.0: minus zero is zero
     if kind in "UOST":
-        hashes = hash_text(values)
+        hashes = _hashed("values", values)
         distinct, first = np.unique(hashes, return_index=True)
-        return hashes, Labels(distinct, tuple(str(text) for text in values[first])), Kind.KEY
+        return hashes, Labels(distinct, tuple(_label(text) for text in values[first])), Kind.KEY
     raise EventError(f"values are of type {values.dtype}; they must be numbers or text")
+
+
+def _hashed(name: str, column: Column) -> NDArray[np.uint64]:
+    try:
+        return hash_text(column)
+    except EventError as error:
+        raise EventError(f"{name}: {error}") from None
+
+
+def _label(key: str | bytes) -> str:
+    try:
+        return key.decode() if isinstance(key, bytes) else str(key)
+    except UnicodeDecodeError:
+        raise EventError(f"values hold the bytes {key!r}, which are not UTF-8; a key needs a label to show") from None

@@ -33,7 +33,7 @@ def built(**changed: Any) -> bytes:
         ("times", [1e30, 11, 12], r"times\[0\] is 1e\+30"),
         ("times", ["10", "11", "12"], "times are of type"),
         ("times", np.array([1, 2, 3], "datetime64[s]"), r"times are of type datetime64\[s\]"),
-        ("times", [10, None, 12], r"times.*None|times are of type object"),
+        ("times", [10, None, 12], "times are of type object"),
         ("times", [[10, 11, 12]], "times has 2 dimensions"),
         ("weights", [1, 0, 3], r"weights\[1\] is 0; it must lie between 1 and"),
         ("weights", [1, 2, -3], r"weights\[2\] is -3; it must lie between 1 and"),
@@ -45,12 +45,12 @@ def built(**changed: Any) -> bytes:
         ("values", [5, float("nan"), 7], r"values\[1\] is nan"),
         ("values", [5, 6, float("-inf")], r"values\[2\] is -inf"),
         ("values", np.array([5, 2**63, 7], np.uint64), r"values\[1\] is 9223372036854775808.*below 2\^63"),
-        ("values", ["a", None, "c"], r"row 1|values\[1\]"),
-        ("values", ["a", 5, "c"], "values|texts"),
+        ("values", ["a", None, "c"], "values: .*row 1"),
+        ("values", np.array(["a", 5, "c"], object), "values: texts cannot be hashed"),
         ("values", [1j, 2j, 3j], "values are of type complex128"),
         ("values", [[5, 6, 7]], "values has 2 dimensions"),
         ("ids", [1.0, 2.0, 3.0], "ids are of type float64; they must be integers or text"),
-        ("ids", ["a", None, "c"], r"row 1|ids\[1\]"),
+        ("ids", ["a", None, "c"], "ids: .*row 1"),
         ("ids", [[1, 2, 3]], "ids has 2 dimensions"),
         ("ids", [1, 2], "columns differ in length: ids 2, times 3"),
         ("times", [10, 11], "columns differ in length: ids 3, times 2"),
@@ -63,13 +63,6 @@ def test_bad_columns_are_named(column: str, bad: Any, message: str) -> None:
     """Each thing that cannot be an event is refused by one sentence with its column, its row and its value."""
     with pytest.raises(EventError, match=message):
         Events.of(**{**GOOD, column: bad})
-
-
-@pytest.mark.parametrize("column", ["ids", "values"])
-def test_missing_text_names_its_column(column: str) -> None:
-    """A text column with a gap is named as the caller named it."""
-    with pytest.raises(EventError, match=column):
-        Events.of(**{**GOOD, column: ["a", None, "c"]})
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"])

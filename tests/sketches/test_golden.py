@@ -1,0 +1,158 @@
+"""Bytes of every format version ever written keep loading, and mean the same for ever.
+
+The files under `tests/golden/` were written once, by the first wane of their format version, and are never written
+again: a new version adds files beside them. To write those of the current version that are missing::
+
+    WANE_GOLDEN=write .venv/bin/python -m pytest tests/sketches/test_golden.py
+
+Delete a file first to replace it, which is right only while its version has not been released.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sketches import Events, Question, Sample
+from sketches.wire import FORMAT_VERSION, open_envelope
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+START = 1_700_000_000
+NUMBERS = (
+    {"aggregate": "sum", "decay": "exp:half_life=10m"},
+    {"aggregate": "count", "decay": "window:20m"},
+    {"aggregate": "mean", "decay": "poly:alpha=1.5,unit=1m"},
+    {"aggregate": "quantile", "decay": "none", "phi": 0.9},
+    {"aggregate": "correlated-sum", "decay": "chordal:40m", "tau": 400, "as_of": START + 3000},
+)
+KEYS = (
+    {"aggregate": "sum", "decay": "none"},
+    {"aggregate": "frequency", "decay": "exp:half_life=10m", "value": "日本語"},
+    {"aggregate": "heavy-hitters", "decay": "window:50m", "top": 3},
+)
+
+
+def columns(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids, times within the hour and values below 1,000 by arithmetic alone, which no library can change."""
+    number = np.arange(rows, dtype=np.int64)
+    return number * 1_000_003 % 999_983, START + number * 7919 % 3600, number * number % 997
+
+
+def units() -> Sample:
+    return Sample.build(Events.of(*columns(600)), epsilon=0.3, seed=11)
+
+
+def weights() -> Sample:
+    ids, times, values = columns(600)
+    return Sample.build(Events.of(ids, times, values, 1 + values**2 // 50), epsilon=0.3, seed=12)
+
+
+def floats() -> Sample:
+    ids, times, values = columns(300)
+    return Sample.build(Events.of(ids, times, values / 8 - 20.0, 1 + ids % 5), epsilon=0.4, seed=13)
+
+
+def keys() -> Sample:
+    ids, times, values = columns(300)
+    labels = np.array(["", "naïve café", "日本語", "👩‍🔬 lab", "tab\tand\nnewline", "/index.html"], object)
+    return Sample.build(Events.of(ids, times, labels[values % 6]), epsilon=0.4, seed=2**64 - 1)
+
+
+def empty() -> Sample:
+    return Sample.build(Events.of([], []), epsilon=0.05, seed=0)
+
+
+def copies() -> Sample:
+    ids, times, values = columns(400)
+    return Sample.build(Events.of(ids, times, values, 1 + ids % 3), epsilon=0.6, delta=0.001, seed=14)
+
+
+CASES: dict[str, tuple[Callable[[], Sample], tuple[dict[str, Any], ...]]] = {
+    "sample-units": (units, NUMBERS),
+    "sample-weights": (weights, NUMBERS),
+    "sample-floats": (floats, NUMBERS),
+    "sample-keys": (keys, KEYS),
+    "sample-empty": (empty, NUMBERS),
+    "sample-copies": (copies, NUMBERS),
+}
+
+
+def answers(sketch: Sample, questions: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+    """Each question with its estimate: what the bytes mean. Intervals may become tighter, so they are not kept."""
+    found = []
+    for question in questions:
+        estimate = sketch.answer(Question(**question))
+        items = [[item.value, item.estimate] for item in estimate.items]
+        shape = estimate.as_dict()
+        found.append({"question": question, "estimate": shape["estimate"], "as_of": estimate.as_of, "items": items})
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _written_on_request() -> None:
+    if os.environ.get("WANE_GOLDEN") != "write":
+        return
+    GOLDEN.mkdir(exist_ok=True)
+    for name, (build, questions) in CASES.items():
+        path = GOLDEN / f"{name}-v{FORMAT_VERSION}.bin"
+        if not path.exists():
+            sketch = build()
+            path.write_bytes(sketch.to_bytes())
+            text = json.dumps(answers(sketch, questions), ensure_ascii=False, indent=1)
+            path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+
+
+def files() -> list[Path]:
+    return sorted(GOLDEN.glob("*.bin"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_has_its_file(name: str) -> None:
+    """For the current format version each case is there, with its answers."""
+    path = GOLDEN / f"{name}-v{FORMAT_VERSION}.bin"
+    assert path.exists()
+    assert path.with_suffix(".json").exists()
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_old_bytes_load(path: Path) -> None:
+    """Bytes of any version load; those of the current one are written again to the byte."""
+    data = path.read_bytes()
+    envelope = open_envelope(data)
+    assert path.stem.endswith(f"-v{envelope.version}")
+    sketch = Sample.from_bytes(data)
+    if envelope.version == FORMAT_VERSION:
+        assert sketch.to_bytes() == data
+    assert Sample.from_bytes(sketch.to_bytes()).to_bytes() == sketch.to_bytes()
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_old_bytes_mean_the_same(path: Path) -> None:
+    """Loaded sketches give the estimates that they gave when they were written."""
+    sketch = Sample.from_bytes(path.read_bytes())
+    for line in json.loads(path.with_suffix(".json").read_text(encoding="utf-8")):
+        (found,) = answers(sketch, (line["question"],))
+        assert found["as_of"] == line["as_of"]
+        assert found["estimate"] == pytest.approx(line["estimate"], rel=1e-9)
+        assert [value for value, _ in found["items"]] == [value for value, _ in line["items"]]
+        assert [share for _, share in found["items"]] == pytest.approx([share for _, share in line["items"]], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_todays_build_gives_the_old_bytes(name: str) -> None:
+    """The same events built today give the bytes of the file: hashing and sampling have not moved."""
+    assert CASES[name][0]().to_bytes() == (GOLDEN / f"{name}-v{FORMAT_VERSION}.bin").read_bytes()
+
+
+def test_golden_sketches_merge_with_new_ones() -> None:
+    """A sketch that was stored long ago merges with one built today, duplicates forgiven."""
+    old = Sample.from_bytes((GOLDEN / "sample-weights-v1.bin").read_bytes())
+    assert dataclasses.asdict(old.parameters) == dataclasses.asdict(weights().parameters)
+    assert old.merge(weights()).to_bytes() == weights().to_bytes()
