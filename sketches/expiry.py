@@ -274,8 +274,6 @@ class ExpirySample:
         if level == LEVELS:
             return None
         rows = self.members(level)
-        if len(rows):
-            rows = rows[self.expiries[level, rows] > moment]
         units = self.fading.weights(self.weights[rows], ages_at(moment, self.times[rows]))
         return Survivors(self.values[rows], np.asarray(range_sample(self.starts[rows], units, level)), level)
 

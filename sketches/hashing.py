@@ -7,7 +7,6 @@ stored were built with them. Python's own ``hash()`` is salted per process and w
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,10 +24,7 @@ _SHIFT = np.uint64(33)
 _FIRST_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
 _SECOND_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
 
-# The finaliser maps 0 to 0, so its input is moved by a constant first. Ids and salts use different constants: with
-# the same one, the salt of a seed would equal the hash of the id of that number, and their xor would always be 0.
-_INTEGER_OFFSET = np.uint64(0x9E3779B97F4A7C15)
-_SALT_OFFSET = 0xD1B54A32D192ED03
+_SALT_OFFSET = 0xD1B54A32D192ED03  # the finaliser maps 0 to 0, and seed 0 must have a salt like any other
 
 # Odd, so that each column alone moves the sum one-to-one; unrelated, so that columns do not cancel each other.
 _TIME_FACTOR = np.uint64(0x9FB21C651E98DF25)
@@ -66,21 +62,6 @@ def finalise_one(x: np.uint64) -> np.uint64:
     x *= _SECOND_FACTOR
     x ^= x >> _SHIFT
     return x
-
-
-def hash_integers(ids: NDArray[Any]) -> Hashes:
-    """Hash integers of any width; distinct integers get distinct hashes, so integer ids never collide.
-
-    Narrow types are widened first (int8 5 and int64 5 are one id) and negative numbers count as two's complement,
-    so int64 -1 and uint64 2**64 - 1 are one id as well.
-
-    >>> int(hash_integers(np.array([-1]))[0]) == hash_one(-1)
-    True
-    """
-    column = np.asarray(ids)
-    if column.dtype.kind not in "iu":
-        raise EventError(f"ids have dtype {column.dtype}; integers of any width can be hashed, or text by hash_text")
-    return finalise(column.astype(np.uint64) ^ _INTEGER_OFFSET)
 
 
 @numba.njit(inline="always", cache=True)
@@ -129,16 +110,9 @@ def hash_text(texts: Sequence[str | bytes] | NDArray[Any]) -> Hashes:
     return hashes
 
 
-def hash_one(value: str | bytes | int) -> int:
-    """The hash that `hash_text` or `hash_integers` gives this value, as a plain int."""
-    if isinstance(value, (str, bytes)):
-        return int(hash_text([value])[0])
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise EventError(f"value is {value!r}; it must be text or an integer")
-    number = operator.index(value)
-    if not -(_WORD >> 1) <= number < _WORD:
-        raise EventError(f"value is {number}; it must fit 64 bits: at least -2**63 and below 2**64")
-    return int(hash_integers(np.array([number % _WORD], dtype=np.uint64))[0])
+def hash_one(text: str | bytes) -> int:
+    """The hash that `hash_text` gives this text, as a plain int."""
+    return int(hash_text([text])[0])
 
 
 def salt(seed: int, copy: int) -> int:

@@ -183,7 +183,10 @@ def test_figures_2_to_4(rows: list[Row], capacity: int, spec: str, later: int, s
         kept = copy.members(level)
         found = zip(copy.times[kept], copy.values[kept], copy.weights[kept], strict=True)
         assert sorted(found) == sorted((t, v, w) for _, t, v, w in sample)
-    moment = max(row[1] for row in rows) + later
+    newest = max(row[1] for row in rows)
+    moments = range(newest, newest + SETTLED)
+    assert [copy.level_at(each) for each in moments] == [paper.level_at(each) for each in moments]
+    moment = newest + later
 
     def answer(aggregate: str, **needs: Any) -> float:
         return sketch.answer(Question(aggregate, spec, as_of=moment, **needs)).value
@@ -403,6 +406,19 @@ def test_an_untrimmed_union_answers_better_than_a_trimmed_one() -> None:
     exact = IntegralOracle(stream).answer(question)
     assert Integral.union(halves, trim=False).answer(question).value == exact
     assert Integral.union(halves).answer(question).confidence == 0.95
+
+
+def test_an_uncertain_threshold_widens_the_interval_to_both_its_ends() -> None:
+    """Above the median: at least what lies above its upper limit, at most what lies above its lower one."""
+    stream, spec = STREAMS["correlated"](6000, 1), "exp:half_life=10m"
+    sketch = Integral.build(events(stream), decay=spec, epsilon=0.1)
+    median = sketch.answer(Question("median", spec))
+    assert median.lower < median.value < median.upper
+    for aggregate in ("correlated-sum", "selectivity"):
+        found = sketch.answer(Question(aggregate, spec, tau="median"))
+        assert found.value == sketch.answer(Question(aggregate, spec, tau=median.value)).value
+        assert found.lower == sketch.answer(Question(aggregate, spec, tau=median.upper)).lower
+        assert found.upper == sketch.answer(Question(aggregate, spec, tau=median.lower)).upper
 
 
 def test_a_series_is_one_answer_after_the_other() -> None:
