@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.report import publish, table
 from sketches import Events, Sample
-from sketches.sample import events_kept
+from sketches.parameters import events_kept
 
 START = 1_700_000_000
 

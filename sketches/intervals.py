@@ -58,8 +58,8 @@ class Total:
 def _gamma_quantile(mean: Floats, variance: Floats, probability: float) -> Floats:
     """The quantile of the gamma distribution with this mean and variance; the mean itself where variance is 0.
 
-    For large shapes by Wilson and Hilferty's cube, whose error is then far below the interval's own width; for small ones
-    off a table, because inverting the gamma function for each of a chart's points would cost more than all the rest.
+    For large shapes by Wilson and Hilferty's cube, whose error is then far below the interval's own width; for small
+    ones off a table, because inverting the gamma function for each of a chart's points would cost more than all the rest.
     """
     mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
     spread = (mean > 0) & (variance > 0)

@@ -14,5 +14,5 @@ FAMILIES: Final[Mapping[str, type[Sketch]]] = {family.family: family for family 
 
 
 def load(data: bytes) -> Sketch:
-    """The sketch in these bytes, whatever its family; `CorruptError` where they are not a whole sketch of a known one."""
+    """The sketch in these bytes, whatever its family; `CorruptError` where they are not a whole sketch."""
     return wire.load(data, {name: family.from_envelope for name, family in FAMILIES.items()})

@@ -113,7 +113,7 @@ def _between(values: Column, low: float | None, high: float | None) -> Mask | No
 
 def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
     """The paper's estimate with its a-priori interval."""
-    if question.of == "value" or question.aggregate == "self-join":
+    if question.of == "value" or question.aggregate in ("self-join", "inner-product"):
         raise UnanswerableError(f"{question.aggregate} is not a sum of weights: use the stratified estimator")
     if question.confidence is not None and question.confidence > 1.0 - sketch.parameters.delta:
         raise UnanswerableError(
@@ -185,9 +185,9 @@ def _share(found: _Windows, low: float | None, high: float | None, epsilon: floa
 
 
 def _frequency(found: _Windows, value: float | str, epsilon: float) -> tuple[float, float, float]:
-    asked = Asked(found.sketch.drawn, found.question, np.array([found.as_of]), 0.5, epsilon)
+    asked = Asked(found.sketch.sampled.drawn, found.question, np.array([found.as_of]), 0.5, epsilon)
     rows = asked.equal(value)
-    code = found.sketch.drawn.values[rows[0]] if len(rows) else None
+    code = found.sketch.sampled.drawn.values[rows[0]] if len(rows) else None
     if code is None:
         return 0.0, 0.0, epsilon
     return _share(found, code, code, epsilon)
@@ -224,7 +224,7 @@ def _quantile(found: _Windows, phi: float) -> float:
 
 def _heavy_hitters(found: _Windows, epsilon: float) -> tuple[float, float, float, tuple[Item, ...]]:
     """Candidates are the values that weigh most in the stratified sample; each is then asked for by windows."""
-    question, drawn = found.question, found.sketch.drawn
+    question, drawn = found.question, found.sketch.sampled.drawn
     wanted = question.top or DEFAULT_TOP
     wide = Question("heavy-hitters", question.decay, found.as_of, top=max(4 * wanted, 100))
     listed = stratified(Asked(drawn, wide, np.array([found.as_of]), 0.5, epsilon)).items

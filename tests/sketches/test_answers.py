@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sketches import AGGREGATES, Events, Question, Sample
-from sketches.drawn import side_by_side
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
+from sketches.sampled import Sampled
 from tests.coverage import build, questions_for
 from tests.oracle import DECAYS, Oracle, exact_shares
 from tests.streams import STREAMS, Stream, joined
@@ -133,10 +133,7 @@ def test_epochs_stand_side_by_side() -> None:
     truth = Oracle(whole).answer(question)
     misses = 0
     for seed in range(100):
-        sketches = [build(hour, seed, 0.1, 0.05) for hour in hours]
-        one = sketches[0]
-        together = Sample(one.parameters, one.copies, one.kind, one.labels, one.extremes)
-        together.__dict__["drawn"] = side_by_side([sketch.drawn for sketch in sketches])
+        together = Sampled.side_by_side([build(hour, seed, 0.1, 0.05).sampled for hour in hours])
         found = together.answer(question)
         misses += not found.lower <= truth <= found.upper
     assert misses <= 12  # 5 expected; 13 or more once in 2,000 times

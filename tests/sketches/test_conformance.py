@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sketches import Question, Sample
+from sketches.integral import Integral
 from tests.sketches.conformance import Conformance, Family, elsewhere_digests
 
 EVERYTHING = (
@@ -35,9 +36,31 @@ OF_KEYS = (
     Question("frequency", "exp:half_life=30m", value="日本語"),
     Question("self-join", "window:50m"),
 )
+FADING = "poly:alpha=1.5,unit=1m"
+OF_UNITS = (
+    Question("sum", FADING),
+    Question("selectivity", FADING, tau=500),
+    Question("rank", FADING, value=250),
+    Question("quantile", FADING, phi=0.9),
+    Question("median", FADING),
+    Question("heavy-hitters", FADING, top=3),
+    Question("frequency", FADING, value=7),
+    Question("range-sum", FADING, low=0, high=20),
+    Question("correlated-sum", FADING, tau="median"),
+)
+OF_UNITS_OF_KEYS = (Question("sum", FADING), Question("heavy-hitters", FADING), Question("frequency", FADING, value=""))
 
 FAMILIES = [
     Family("sample", Sample.build, {"epsilon": 0.2}, {"epsilon": 0.3}, EVERYTHING, OF_KEYS),
+    Family(
+        "integral",
+        Integral.build,
+        {"epsilon": 0.2, "decay": FADING},
+        {"epsilon": 0.3, "decay": "window:1h"},
+        OF_UNITS,
+        OF_UNITS_OF_KEYS,
+        answers_the_past=False,
+    ),
 ]
 
 

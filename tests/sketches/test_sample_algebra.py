@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sketches import Events, Sample
-from sketches.sample import events_kept
+from sketches.parameters import events_kept
 from tests.streams import HOUR, STREAMS, Stream
 
 DataSet = Callable[[str], Path]
