@@ -126,17 +126,11 @@ class Fading:
         begins = self.weights(weights, np.zeros(1, np.int64))
         deepest = np.asarray(deepest_level(starts, begins))
         expiries = np.full((int(deepest.max()) + 1, len(times)), NO_CUT)
-        rows = np.arange(len(times))
-        sought, lives = np.full(len(times), -1), np.empty(len(times), np.int64)
-        for level in range(len(expiries)):
-            rows = rows[deepest[rows] >= level]
-            first = np.asarray(first_sampled_index(starts[rows], begins[rows], level))
-            moved = first != sought[rows]
-            changed = rows[moved]
-            sought[changed] = first[moved]
-            lives[changed] = self.lifetimes(weights[changed], first[moved])
-            ends = times[rows] + np.minimum(lives[rows], LAST_AGE)  # at most 2^62 each, so the sum cannot overflow
-            expiries[level, rows] = np.where(lives[rows] == FOREVER, NEVER, np.minimum(ends, NEVER))
+        levels, rows = np.nonzero(np.arange(len(expiries))[:, None] <= deepest)
+        first = np.asarray(first_sampled_index(starts[rows], begins[rows], levels))
+        lives = self.lifetimes(weights[rows], first)
+        ends = times[rows] + np.minimum(lives, LAST_AGE)  # at most 2^62 each, so the sum cannot overflow
+        expiries[levels, rows] = np.where(lives == FOREVER, NEVER, np.minimum(ends, NEVER))
         return expiries
 
 

@@ -19,9 +19,10 @@ from sketches.events import MAX_TIME, Events, Kind, Labels
 from sketches.expiry import ExpirySample, Fading, Mask, Survivors
 from sketches.hashing import hash_one, salt
 from sketches.nested_sample import NO_CUT
+from sketches.parameters import SampleParameters
 from sketches.question import Question
-from sketches.sample import SampleParameters, _extremes
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, open_envelope, seal
+from sketches.sample import _extremes
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
 
 _ORDERED: Final = ("selectivity", "rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum")
 _ANSWERED: Final = ("sum", "frequency", "heavy-hitters", *_ORDERED)
@@ -334,7 +335,7 @@ class Integral:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Integral:
-        return cls.from_envelope(open_envelope(data))
+        return load(data, {cls.family: cls.from_envelope})
 
     @classmethod
     def from_envelope(cls, envelope: Envelope) -> Integral:

@@ -69,8 +69,39 @@ def quantiles(
     return value, lower, upper, used
 
 
+def sweep(drawn: Drawn, decay: Decay, as_of: int) -> tuple[Floats, Floats]:
+    """At one time the cumulated certain, sampled and variance sums along the values, and the sorted values."""
+    sums = np.zeros((3, len(drawn)))
+    inside = span(drawn.times, as_of, decay, drawn.unit)
+    fading = np.zeros(len(drawn))
+    fading[inside] = decay(drawn.unit.seconds(as_of - drawn.times[inside]))
+    _sweep_one(drawn.by_value, drawn.quantile_columns, fading, 0.5, sums)
+    return sums, drawn.sorted_values
+
+
+def limits_of(
+    drawn: Drawn, sums: Floats, values: Floats, phis: Floats, confidence: float, unseen: tuple[Floats, Floats]
+) -> tuple[Floats, Floats, Floats]:
+    """Value, lower and upper limit at many shares of one sweep."""
+    cumulated = sums[0] + sums[1]
+    value = values[np.minimum(np.searchsorted(cumulated, phis * (1.0 - _ROUNDING) * cumulated[-1]), len(values) - 1)]
+    one = np.ones(len(phis))
+    whole = Total(sums[0, -1] * one, sums[1, -1] * one, sums[2, -1] * one, unseen[0] * one, unseen[1] * one)
+    if unseen[0][0] == 0 and sums[2, -1] == 0:
+        return value, value, value
+    shared = np.broadcast_to(sums[:, None, :], (3, len(phis), sums.shape[1]))
+    lower, upper = _limits(drawn, values, np.arange(1, len(values) + 1), shared, whole, phis, confidence)
+    return value, np.fmin(lower, value), np.fmax(upper, value)
+
+
 def _limits(
-    drawn: Drawn, values: Floats, places: NDArray[np.intp], sums: Floats, whole: Total, phi: float, confidence: float
+    drawn: Drawn,
+    values: Floats,
+    places: NDArray[np.intp],
+    sums: Floats,
+    whole: Total,
+    phi: float | Floats,
+    confidence: float,
 ) -> tuple[Floats, Floats]:
     times = len(whole.certain)
     row = np.arange(times)[:, None]
@@ -88,10 +119,11 @@ def _limits(
         )
         return share_bounds(part, rest, confidence)
 
-    possible, sure = _first_two(lambda index: tuple(limit >= phi for limit in shares(index)[::-1]), times, len(places))
+    goal = np.broadcast_to(phi, times)[:, None]
+    possible, sure = _first_two(lambda index: tuple(limit >= goal for limit in shares(index)[::-1]), times, len(places))
     zero = np.zeros(times)
     none = Total(zero, zero, zero, whole.unseen, whole.unseen_variance)
-    below_all = share_bounds(none, whole, confidence)[1] >= phi
+    below_all = share_bounds(none, whole, confidence)[1] >= goal[:, 0]
     before = np.concatenate([[0], places])[np.minimum(possible, len(places) - 1)]
     lower = np.where(below_all, drawn.least_value, values[before])
     found = sure < len(places)

@@ -13,6 +13,6 @@ from sketches.sample import Sample
 FAMILIES: Final[Mapping[str, type[Sketch]]] = {family.family: family for family in (Sample, Integral)}
 
 
-def load(data: bytes) -> Sketch:
+def load(data: bytes | memoryview) -> Sketch:
     """The sketch in these bytes, whatever its family; `CorruptError` where they are not a whole sketch."""
     return wire.load(data, {name: family.from_envelope for name, family in FAMILIES.items()})

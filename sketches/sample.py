@@ -83,11 +83,11 @@ class Sample:
         return Sample.union([self, other])
 
     @classmethod
-    def union(cls, sketches: Sequence[Sample], *, trim: bool = True) -> Sample:
+    def union(cls, sketches: Sequence[Sample], *, trim: bool = True, room: int = 1) -> Sample:
         """The sketch of all the sketches' events.
 
         To answer rather than to store, `trim=False` keeps every row above the aligned thresholds: more than one
-        sketch's capacity, hence more accurate.
+        sketch's capacity, hence more accurate. `room` trims to that many capacities, where all rows are too many.
         """
         if not sketches:
             raise WaneError("a union needs at least one sketch")
@@ -105,7 +105,7 @@ class Sample:
             )
         if not seen:
             return first
-        capacity = first.parameters.capacity if trim else None
+        capacity = room * first.parameters.capacity if trim else None
         copies = tuple(
             NestedSample.union([sketch.copies[copy] for sketch in seen], capacity)
             for copy in range(first.parameters.copies)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sketches.answers import answer
 from sketches.asked import Asked, Ints
+from sketches.curves import Curve, quantile_curve, threshold_curve
 from sketches.decay import Decay, DecayClass
 from sketches.drawn import Drawn, side_by_side
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
@@ -86,6 +87,18 @@ class Sampled:
             family=FAMILY,
             used=found.used,
         )
+
+    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
+        """The correlated sum against its threshold τ, at the question's decay and as-of time."""
+        return threshold_curve(self._at_once(question), thresholds)
+
+    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
+        """The whole quantile function, at the question's decay and as-of time."""
+        return quantile_curve(self._at_once(question), shares)
+
+    def _at_once(self, question: Question) -> Asked:
+        confidence = question.confidence or 1.0 - self.parameters.delta
+        return self._asked(question, np.array([self.moment(question)]), confidence)
 
     def moment(self, question: Question) -> int:
         """The question's as-of time; by default that of the newest event, 0 where there is none."""

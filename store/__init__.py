@@ -2,3 +2,21 @@
 
 All SQL lives here. May import `sketches`; never `ingest`, `dashboard` or Spark.
 """
+
+from store.commit import InputFile, Part, Reject, Run, Stream, commit
+from store.database import StoreBusyError, StoreError
+from store.store import Answer, Provenance, Store
+
+__all__ = [
+    "Answer",
+    "InputFile",
+    "Part",
+    "Provenance",
+    "Reject",
+    "Run",
+    "Store",
+    "StoreBusyError",
+    "StoreError",
+    "Stream",
+    "commit",
+]

@@ -16,7 +16,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from sketches import Estimate, Events, Question
 from sketches.errors import CorruptError, IncompatibleError, WaneError
-from sketches.wire import open_envelope, seal
+from sketches.wire import Envelope, open_envelope, seal
 from tests.conftest import ROOT
 from tests.streams import STREAMS, Stream
 
@@ -282,29 +282,22 @@ class Conformance:
         for stream in family.few(40):
             sketch = family.of(stream)
             envelope = open_envelope(sketch.to_bytes())
-            with within(60), little_memory():
-                for body in hostile(envelope.body):
-                    _harmless(family, stream, sketch, seal(family.name, envelope.version, envelope.parameters, 1, body))
+            _all_harmless(family, stream, [replace(envelope, body=body) for body in hostile(envelope.body)])
 
     def test_hostile_parameters_do_no_harm(self, family: Family) -> None:
         """The same for the parameters: missing ones, too many, and absurd ones."""
         for stream in family.few(40):
-            sketch = family.of(stream)
-            envelope = open_envelope(sketch.to_bytes())
-            with within(60), little_memory():
-                for parameters in hostile(envelope.parameters):
-                    _harmless(family, stream, sketch, seal(family.name, envelope.version, parameters, 1, envelope.body))
+            envelope = open_envelope(family.of(stream).to_bytes())
+            forged = [replace(envelope, parameters=parameters) for parameters in hostile(envelope.parameters)]
+            _all_harmless(family, stream, forged)
 
-    def test_random_bodies_are_refused(self, family: Family) -> None:
+    def test_random_bodies_do_no_harm(self, family: Family) -> None:
         """Noise of any length in a well sealed envelope is refused or harmless, never a crash or a hang."""
         rng = np.random.default_rng(0)
         for stream in family.few(20):
-            sketch = family.of(stream)
-            envelope = open_envelope(sketch.to_bytes())
-            with within(30), little_memory():
-                for length in (*range(64), *rng.integers(64, 4096, 200).tolist()):
-                    body = rng.bytes(length)
-                    _harmless(family, stream, sketch, seal(family.name, envelope.version, envelope.parameters, 1, body))
+            envelope = open_envelope(family.of(stream).to_bytes())
+            lengths = (*range(64), *rng.integers(64, 4096, 200).tolist())
+            _all_harmless(family, stream, [replace(envelope, body=rng.bytes(length)) for length in lengths])
 
     def test_other_families_bytes_are_refused(self, family: Family) -> None:
         """Bytes of another family are corrupt for this one, and the message names both."""
@@ -412,19 +405,27 @@ def hostile(content: bytes) -> Iterator[bytes]:
     yield content + bytes(8)
 
 
-def _harmless(family: Family, stream: Stream, sketch: Any, data: bytes) -> None:
-    """Load, write, merge and ask: only our own exceptions may come of it."""
-    try:
-        loaded = type(sketch).from_bytes(data)
-    except CorruptError:
-        return
-    loaded.to_bytes()
+def _all_harmless(family: Family, stream: Stream, forged: list[Envelope]) -> None:
+    """Load, write, merge and ask: only our own exceptions may come of it, soon, and loading allocates little."""
+    sketch = family.of(stream)
     questions = family.questions_for(stream)
-    for turn in range(3):
-        with suppress(WaneError), np.errstate(all="ignore"):
-            loaded.answer(questions[(data[-1] + turn) % len(questions)])
-    with suppress(WaneError):
-        sketch.merge(loaded).to_bytes()
+    sealed = [seal(part.family, part.version, part.parameters, part.seed, part.body) for part in forged]
+    with within(60):
+        for turn, data in enumerate(sealed):
+            try:
+                loaded = type(sketch).from_bytes(data)
+            except CorruptError:
+                continue
+            loaded.to_bytes()
+            for question in (questions[turn % len(questions)], questions[turn // 3 % len(questions)]):
+                with suppress(WaneError), np.errstate(all="ignore"):
+                    loaded.answer(question)
+            with suppress(WaneError):
+                sketch.merge(loaded).to_bytes()
+    with little_memory():
+        for data in sealed:
+            with suppress(CorruptError):
+                type(sketch).from_bytes(data)
 
 
 def _in_order(value: float, lower: float, upper: float) -> bool:

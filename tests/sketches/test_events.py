@@ -117,7 +117,7 @@ def test_text_with_nul_survives() -> None:
     assert sorted(loaded.labels.texts) == sorted(texts)
 
 
-@pytest.mark.parametrize("container", [lambda keys: np.array(keys), lambda keys: np.array(keys, object), list])
+@pytest.mark.parametrize("container", [np.array, lambda keys: np.array(keys, object), list])
 def test_bytes_as_keys(container: Any) -> None:
     """Keys given as bytes are labelled with the text they spell, and their sketch loads again."""
     events = Events.of([1, 2], [1, 1], container([b"foo", b"bar"]))
@@ -162,9 +162,7 @@ def test_no_rows() -> None:
 def test_the_edges_of_the_ranges_are_inside() -> None:
     """The least and the greatest time, weight and value go through bytes and back."""
     limits = np.iinfo(np.int64)
-    events = Events.of(
-        [limits.min, limits.max], [-MAX_TIME, MAX_TIME], [limits.min, limits.max], [1, MAX_WEIGHT]
-    )
+    events = Events.of([limits.min, limits.max], [-MAX_TIME, MAX_TIME], [limits.min, limits.max], [1, MAX_WEIGHT])
     data = Sample.build(events).to_bytes()
     loaded = Sample.from_bytes(data)
     assert loaded.to_bytes() == data

@@ -30,8 +30,8 @@ from sketches.expiry import NEVER
 from sketches.hashing import event_hashes, salt
 from sketches.integral import Integral, IntegralParameters
 from sketches.nested_sample import NO_CUT
+from sketches.parameters import SampleParameters
 from sketches.range_sample import LEVELS, PRIME, STEP
-from sketches.sample import SampleParameters
 from sketches.wire import FORMAT_VERSION, load, open_envelope, seal
 from tests.oracle import Oracle
 from tests.streams import STREAMS, Stream

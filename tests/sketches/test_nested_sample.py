@@ -66,7 +66,9 @@ def events_of(stream: Stream) -> Events:
 
 def rows_of(stream: Stream, seed: int) -> list[Row]:
     columns = (stream.ids, stream.t, stream.v, stream.w)
-    hashes = event_hashes(*(np.ascontiguousarray(column).view(np.uint64) for column in columns), np.uint64(salt(seed, 0)))
+    hashes = event_hashes(
+        *(np.ascontiguousarray(column).view(np.uint64) for column in columns), np.uint64(salt(seed, 0))
+    )
     return list(zip(stream.t.tolist(), hashes.tolist(), stream.v.tolist(), stream.w.tolist(), strict=True))
 
 
@@ -83,7 +85,9 @@ def built(stream: Stream, capacity: int, seed: int) -> NestedSample:
 def streams(draw: st.DrawFn) -> Stream:
     """Few distinct times and ids, so that the cut often falls on a tie and rows often repeat."""
     times = draw(st.sampled_from((3, 30, 1000)))
-    row = st.tuples(st.integers(0, 200), st.integers(-times, times), st.integers(-2, 2), st.sampled_from((1, 1, 2, 3, 90)))
+    row = st.tuples(
+        st.integers(0, 200), st.integers(-times, times), st.integers(-2, 2), st.sampled_from((1, 1, 2, 3, 90))
+    )
     rows = draw(st.lists(row, min_size=1, max_size=120))
     if draw(st.booleans()):
         rows = [(*row[:3], 1) for row in rows]
@@ -93,7 +97,7 @@ def streams(draw: st.DrawFn) -> Stream:
 @given(streams(), st.integers(1, 9), st.integers(0, 3))
 @settings(max_examples=150)
 def test_same_rows_and_cuts_as_the_paper(stream: Stream, capacity: int, seed: int) -> None:
-    """One table with cuts keeps the rows that per-level samples keep, and the times they have discarded, both ladders."""
+    """One table keeps the rows that per-level samples keep, and its cuts are the times they have discarded."""
     paper = Levels(capacity)
     for row in rows_of(stream, seed):
         paper.see(row)

@@ -63,7 +63,13 @@ def test_what_is_missing_or_wrong_is_named(aggregate: str, settings: dict[str, A
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("avg", None), ("cuont", "count"), ("heavy_hitters", "heavy-hitters"), ("quantil", "quantile"), ("selfjoin", "self-join")],
+    [
+        ("avg", None),
+        ("cuont", "count"),
+        ("heavy_hitters", "heavy-hitters"),
+        ("quantil", "quantile"),
+        ("selfjoin", "self-join"),
+    ],
 )
 def test_unknown_aggregates_are_refused_with_the_closest(typed: str, meant: str | None) -> None:
     """An unknown aggregate is answered with the whole list and, where one is close, a suggestion."""
@@ -83,7 +89,9 @@ def test_thresholds_that_are_aggregates(text: str, level: float) -> None:
     assert Question("correlated-sum", tau=0.9).tau_quantile is None
 
 
-@pytest.mark.parametrize("text", ["q0", "q1", "q1.0", "q0.0", "q1.5", "q-0.5", "q", "mean", "0.9", "q0.9 ", "q0.9\n", "Q0.9", "q0,9"])
+@pytest.mark.parametrize(
+    "text", ["q0", "q1", "q1.0", "q0.0", "q1.5", "q-0.5", "q", "mean", "0.9", "q0.9 ", "q0.9\n", "Q0.9", "q0,9"]
+)
 def test_other_texts_are_no_thresholds(text: str) -> None:
     """Any other text, a quantile outside (0, 1) included, is refused and shown."""
     with pytest.raises(QuestionError) as refusal:

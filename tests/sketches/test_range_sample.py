@@ -136,9 +136,11 @@ def test_mean_and_variance_over_all_starts() -> None:
     for weight in (1, 2, 3, 5, 8, 13, 40, 77):
         for level in (1, 2, 3, 5, 7):
             threshold = PRIME >> level
-            edges = sorted({0, PRIME} | {-j * STEP % PRIME for j in range(weight)} | {
-                (threshold - j * STEP) % PRIME for j in range(weight)
-            })
+            edges = sorted(
+                {0, PRIME}
+                | {-j * STEP % PRIME for j in range(weight)}
+                | {(threshold - j * STEP) % PRIME for j in range(weight)}
+            )
             lengths = [right - left for left, right in pairwise(edges)]
             found = range_sample(np.array(edges[:-1], np.uint64), weight, level).tolist()
             assert sum(length * n for length, n in zip(lengths, found, strict=True)) == weight * threshold
@@ -170,7 +172,7 @@ def test_variance_is_at_most_binomial(level: int) -> None:
 
 @pytest.mark.parametrize("weight", [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 14, 20, 21, 22, 55, 100, 233, 256, 1000, 1597])
 def test_covered_is_the_measure_of_the_arcs(weight: int) -> None:
-    """The probability of being kept is the exact share of starts with a unit, or the first unit, below its threshold."""
+    """The probability of being kept is the exact share of starts with a unit, or the first one, below its threshold."""
     for level in (0, 1, 2, 3, 4, 6, 8, 11, 16, 30, 60):
         reached = arcs(weight, PRIME >> level)
         for first in {level, 0, level // 2, max(level - 1, 0), max(level - 3, 0)}:
@@ -189,8 +191,18 @@ def test_covered_for_any_pair_of_levels(weight: int, one: int, other: int) -> No
 
 @pytest.mark.parametrize(
     ("weight", "level", "first"),
-    [(1, 3, 3), (7, 3, 3), (7, 5, 2), (1500, 10, 10), (1500, 11, 3), (4_000_000, 21, 21), (4_000_000, 23, 2)]
-    + [(MAX_WEIGHT, 39, 39), (MAX_WEIGHT, 40, 40), (MAX_WEIGHT - 12345, 41, 3)],
+    [
+        (1, 3, 3),
+        (7, 3, 3),
+        (7, 5, 2),
+        (1500, 10, 10),
+        (1500, 11, 3),
+        (4_000_000, 21, 21),
+        (4_000_000, 23, 2),
+        (MAX_WEIGHT, 39, 39),
+        (MAX_WEIGHT, 40, 40),
+        (MAX_WEIGHT - 12345, 41, 3),
+    ],
 )
 def test_covered_is_the_frequency(weight: int, level: int, first: int) -> None:
     """Of random starts as many are kept as `covered` says, also for weights that no loop could walk."""

@@ -44,7 +44,9 @@ def merged(sketches: Sequence[Sample], rng: np.random.Generator) -> Sample:
 def streams(draw: st.DrawFn) -> Stream:
     """Up to 150 rows over few ids, times, values and weights: levels overflow, cuts tie, rows repeat and conflict."""
     spread = draw(st.sampled_from((2, 20, 2000)))
-    row = st.tuples(st.integers(0, 80), st.integers(-spread, spread), st.integers(0, 2), st.sampled_from((1, 1, 3, 5000)))
+    row = st.tuples(
+        st.integers(0, 80), st.integers(-spread, spread), st.integers(0, 2), st.sampled_from((1, 1, 3, 5000))
+    )
     rows = draw(st.lists(row, max_size=150))
     kind = KINDS[draw(st.sampled_from(tuple(KINDS)))]
     values = [kind(code) for _, _, code, _ in rows]

@@ -1,0 +1,113 @@
+"""What a store holds, without the payloads: read in one short connection, whole and of one generation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+
+from sketches.drawn import TimeUnit
+from store.database import WAIT, connected
+from store.schema import check
+
+
+class Epoch(NamedTuple):
+    """A stretch of event time of one source, in units of the stream."""
+
+    source: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is known of the events of one epoch of one source."""
+
+    events: int
+    weight: float
+    oldest: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An epoch that holds events but cannot answer in a family, and why."""
+
+    source: str
+    start: int
+    length: int
+    family: str
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "start": self.start,
+            "length": self.length,
+            "family": self.family,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class StreamHeld:
+    """One stream: its epochs, and per family the generation in which each epoch's sketch was last written."""
+
+    name: str
+    unit: TimeUnit
+    epoch: int
+    settings: str
+    epochs: dict[Epoch, Held] = field(default_factory=dict)
+    sketches: dict[str, dict[Epoch, tuple[int, int]]] = field(
+        default_factory=dict
+    )  # family → epoch → generation, bytes
+    set_aside: list[Gap] = field(default_factory=list)
+
+    @property
+    def sources(self) -> list[str]:
+        return sorted({epoch.source for epoch in self.epochs})
+
+    def newest(self, sources: Sequence[str]) -> int | None:
+        wanted = set(sources)
+        return max((held.newest for epoch, held in self.epochs.items() if epoch.source in wanted), default=None)
+
+    def bytes_of(self, family: str) -> int:
+        return sum(size for _, size in self.sketches.get(family, {}).values())
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All streams of a store at one generation."""
+
+    generation: int
+    streams: dict[str, StreamHeld]
+
+
+def read_catalogue(path: Path, wait: float = WAIT) -> Catalogue:
+    """The catalogue as of now."""
+    with connected(path, write=False, wait=wait) as connection:
+        return catalogue_in(connection, path)
+
+
+def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue:
+    """The catalogue in an open connection, which may go on to read the payloads of the same generation."""
+    connection.begin()
+    generation = check(connection, path)
+    streams = {
+        name: StreamHeld(name, TimeUnit(numerator, denominator), epoch, settings)
+        for name, numerator, denominator, epoch, settings in connection.execute("FROM streams").fetchall()
+    }
+    rows = connection.execute("SELECT stream, source, start, length, events, weight, oldest, newest FROM epochs")
+    for stream, source, start, length, *held in rows.fetchall():
+        streams[stream].epochs[Epoch(source, start, length)] = Held(*held)
+    rows = connection.execute("SELECT stream, family, source, start, length, generation, bytes FROM sketches")
+    for stream, family, source, start, length, written, size in rows.fetchall():
+        streams[stream].sketches.setdefault(family, {})[Epoch(source, start, length)] = (written, size)
+    rows = connection.execute("SELECT stream, source, start, length, family, reason FROM set_aside")
+    for stream, *gap in rows.fetchall():
+        streams[stream].set_aside.append(Gap(*gap))
+    connection.commit()
+    return Catalogue(generation, streams)

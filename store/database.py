@@ -1,0 +1,123 @@
+"""Opening the store's file: one writer or many readers, each waiting its turn, and one clear sentence when it cannot be.
+
+DuckDB lets in either one writing process or any number of reading ones, refuses at once otherwise, and does not wait. So
+connections here are short, readers read only, and both try again until a deadline.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from sketches.errors import WaneError
+
+# Readable by every DuckDB from 1.4 on, whichever newer one wrote it.
+STORAGE_VERSION: Final = "v1.4.0"
+WAIT: Final = 30.0  # seconds a reader or writer waits for its turn before it gives up
+
+_SAFE: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_HOLDER: Final = re.compile(r"held in (.+?) \(PID (\d+)\)")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.05
+_IN_THIS_PROCESS = threading.RLock()
+
+
+class StoreError(WaneError):
+    """The file cannot be used as a store; the message says why and what to do."""
+
+
+class StoreBusyError(StoreError):
+    """Another process kept the file for longer than the wait."""
+
+
+@contextmanager
+def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A short-lived connection. Connections of one process take turns, because DuckDB wants them to be alike."""
+    with _IN_THIS_PROCESS:
+        connection = _open(path, write=write, wait=wait)
+        try:
+            yield connection
+        except (
+            duckdb.IOException,
+            duckdb.InternalException,
+            duckdb.FatalException,
+            duckdb.SerializationException,
+        ) as error:
+            raise StoreError(f"{path} is damaged and cannot be read: {_first_line(error)}") from error
+        finally:
+            connection.close()
+
+
+def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
+    if not path.exists():
+        raise StoreError(f"{path} does not exist; `wane ingest` creates it")
+    if not path.is_file():
+        raise StoreError(f"{path} is not a file")
+    deadline = time.monotonic() + wait
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return duckdb.connect(str(path), read_only=not write, config=dict(_SAFE))
+        except (duckdb.IOException, duckdb.ConnectionException) as error:
+            if not _is_locked(error):
+                raise StoreError(_unreadable(path, error)) from error
+            if time.monotonic() >= deadline:
+                raise StoreBusyError(f"{path} is in use by {_holder(error)}; waited {wait:.0f} s") from error
+        except duckdb.Error as error:
+            raise StoreError(_unreadable(path, error)) from error
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def create(path: Path, statements: list[str]) -> None:
+    """A new file with these statements carried out, which appears under its name only when it is whole."""
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.unlink(missing_ok=True)
+    connection = duckdb.connect(str(unfinished), config=_SAFE | {"storage_compatibility_version": STORAGE_VERSION})
+    try:
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute("CHECKPOINT")
+    finally:
+        connection.close()
+    try:
+        path.hardlink_to(unfinished)  # unlike a rename, this never takes the place of a file that appeared meanwhile
+    except FileExistsError:
+        pass
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _is_locked(error: duckdb.Error) -> bool:
+    text = str(error)
+    return "Could not set lock" in text or "different configuration" in text
+
+
+def _holder(error: duckdb.Error) -> str:
+    found = _HOLDER.search(str(error))
+    return f"process {found[2]} ({Path(found[1]).name})" if found else "another process"
+
+
+def _unreadable(path: Path, error: duckdb.Error) -> str:
+    text = str(error)
+    if path.stat().st_size == 0:
+        return f"{path} is empty, not a wane store; remove it to let `wane ingest` create one"
+    if "not a valid DuckDB" in text:
+        return f"{path} is not a DuckDB database, hence not a wane store"
+    if "newer version" in text or "version number" in text:
+        return f"{path} was written by a newer DuckDB than {duckdb.__version__}; update wane's packages to read it"
+    return f"{path} cannot be opened: {_first_line(error)}"
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0][:300]

@@ -1,0 +1,96 @@
+"""The tables of a store, their version, and the way from an older version to this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from store.database import StoreError, connected, create
+
+VERSION: Final = 1
+
+# A sketch row is one (stream, source, epoch, family); `generation` is that of the commit which wrote it last. Rows of
+# `epochs` say which epochs hold events, whatever became of their sketches: that is how a gap is known to be one.
+TABLES: Final = (
+    "CREATE TABLE wane (version INTEGER NOT NULL, generation BIGINT NOT NULL)",
+    """CREATE TABLE streams (
+        stream VARCHAR NOT NULL, unit_numerator BIGINT NOT NULL, unit_denominator BIGINT NOT NULL,
+        epoch BIGINT NOT NULL, settings VARCHAR NOT NULL)""",
+    """CREATE TABLE epochs (
+        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+        events BIGINT NOT NULL, weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL)""",
+    """CREATE TABLE sketches (
+        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+        family VARCHAR NOT NULL, format INTEGER NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
+        payload BLOB NOT NULL)""",
+    """CREATE TABLE set_aside (
+        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+        family VARCHAR NOT NULL, generation BIGINT NOT NULL, reason VARCHAR NOT NULL, payload BLOB NOT NULL)""",
+    """CREATE TABLE runs (
+        run BIGINT NOT NULL, stream VARCHAR NOT NULL, started TIMESTAMP NOT NULL, finished TIMESTAMP NOT NULL,
+        rows BIGINT NOT NULL, rejected BIGINT NOT NULL, conflicts BIGINT NOT NULL, sketches BIGINT NOT NULL)""",
+    """CREATE TABLE files (
+        run BIGINT NOT NULL, stream VARCHAR NOT NULL, path VARCHAR NOT NULL, size BIGINT NOT NULL,
+        fingerprint VARCHAR NOT NULL, rows BIGINT NOT NULL)""",
+    """CREATE TABLE rejects (
+        run BIGINT NOT NULL, stream VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows BIGINT NOT NULL,
+        examples VARCHAR NOT NULL)""",
+    "CREATE TABLE labels (stream VARCHAR NOT NULL, key UBIGINT NOT NULL, label VARCHAR NOT NULL)",
+    f"INSERT INTO wane VALUES ({VERSION}, 0)",
+)
+
+# From each version the statements that lead to the next; all of a migration happens in one transaction.
+MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {}
+
+
+def create_store(path: Path) -> None:
+    """A new, empty store, unless there is one already."""
+    if not path.exists():
+        create(path, list(TABLES))
+
+
+def check(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
+    """The generation of a store that this version can read; `StoreError` for anything else."""
+    try:
+        row = connection.execute("SELECT version, generation FROM wane").fetchone()
+    except duckdb.CatalogException as error:
+        raise StoreError(f"{path} is a DuckDB database, but not a wane store") from error
+    if row is None:
+        raise StoreError(f"{path} is damaged: its version is missing")
+    version, generation = row
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer wane (schema {version}; this one knows {VERSION}): update wane"
+        )
+    if version < VERSION:
+        raise StoreError(f"{path} has schema {version}; run `wane ingest` once to bring it to {VERSION}")
+    return int(generation)
+
+
+def migrate(path: Path, wait: float, migrations: dict[int, tuple[str, ...]] | None = None, to: int = VERSION) -> None:
+    """Bring an older store up to date, whole or not at all; the file is not opened for writing unless that is needed."""
+    steps = MIGRATIONS if migrations is None else migrations
+    with connected(path, write=False, wait=wait) as connection:
+        try:
+            row = connection.execute("SELECT version FROM wane").fetchone()
+        except duckdb.CatalogException as error:
+            raise StoreError(f"{path} is a DuckDB database, but not a wane store") from error
+    version = int(row[0]) if row else 0
+    if version > to:
+        raise StoreError(f"{path} was written by a newer wane (schema {version}; this one knows {to}): update wane")
+    if version == to:
+        return
+    with connected(path, write=True, wait=wait) as connection:
+        connection.begin()
+        try:
+            for old in range(version, to):
+                for statement in steps[old]:
+                    connection.execute(statement)
+            connection.execute("UPDATE wane SET version = $1, generation = generation + 1", [to])
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.execute("CHECKPOINT")
