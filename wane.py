@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sketches.decay import EXAMPLES, format_duration, parse_decay
-from sketches.errors import WaneError
+from sketches.errors import QuestionError, WaneError
+from sketches.question import AGGREGATES, Question
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,15 +34,25 @@ def _parser() -> argparse.ArgumentParser:
         prog="wane",
         description="Decide after the fact how the past should fade: decayed aggregates from small sketches.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n  wane demo\n  wane decay exp:half_life=30m\n\n"
-        "This version holds the sketches; the store, the Spark job and the dashboard build on them.",
+        epilog="examples:\n"
+        "  wane demo\n"
+        "  wane query --store wane.duckdb --stream calls --aggregate mean --decay exp:half_life=30m\n"
+        "  wane info --store wane.duckdb\n"
+        "  wane decay poly:alpha=1.5,unit=1m\n\n"
+        "This version holds the sketches and the store; the Spark job and the dashboard build on them.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    demo = _command(
-        commands, "demo", "sketch a generated day of calls and ask it questions", "wane demo --calls 200000"
+    _query_options(commands)
+    info = _command(
+        commands, "info", "show what a store holds, and what is wrong with it", "wane info --store wane.duckdb"
     )
+    info.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
+    info.add_argument("--json", action="store_true", help="print JSON")
+    info.set_defaults(run=_info)
+    demo = _command(commands, "demo", "store a generated day of calls and ask questions", "wane demo --calls 200000")
     demo.add_argument("--calls", type=_positive, default=400_000, help="number of calls (default 400000)")
     demo.add_argument("--seed", type=int, default=1, help="seed of the generated data (default 1)")
+    demo.add_argument("--store", metavar="FILE", help="keep the store in this file (default: none is kept)")
     demo.set_defaults(run=_demo)
     decay = _command(
         commands, "decay", "show what a decay function does to the past", "wane decay poly:alpha=1.5,unit=1m"
@@ -45,6 +60,40 @@ def _parser() -> argparse.ArgumentParser:
     decay.add_argument("spec", metavar="SPEC", help="one of: " + "  ".join(EXAMPLES.values()).replace("%", "%%"))
     decay.set_defaults(run=_decay)
     return parser
+
+
+def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    query = _command(
+        commands,
+        "query",
+        "ask a store one question",
+        "wane query --store wane.duckdb --stream calls --source north --aggregate correlated-mean "
+        "--decay window:1h --tau median",
+    )
+    add = query.add_argument
+    add("--store", required=True, metavar="FILE", help="the store's DuckDB file")
+    add("--stream", required=True, metavar="NAME")
+    add("--source", action="append", default=[], metavar="S", help="only this source; may be given several times")
+    add("--aggregate", required=True, metavar="A", help="one of: " + " ".join(AGGREGATES))
+    add("--decay", default="none", metavar="SPEC", help="how the past fades, like " + "  ".join(EXAMPLES.values()))
+    add("--as-of", metavar="T", help="an integer of the stream's time unit or an ISO time; default: the newest event")
+    add("--tau", metavar="X", help="threshold: a number, median, or a quantile like q0.9")
+    add("--phi", type=float, metavar="P", help="share of a quantile, or least share of a heavy hitter")
+    add("--value", metavar="V", help="the value whose rank or frequency is asked for")
+    add("--low", type=float, metavar="L", help="least value of a range")
+    add("--high", type=float, metavar="H", help="greatest value of a range")
+    add("--top", type=int, metavar="K", help="how many heavy hitters (default 10)")
+    add("--other", metavar="SOURCE", help="the second source of an inner product")
+    add("--of", choices=("weight", "value"), default="weight", help="what sum and mean are taken of (default weight)")
+    add(
+        "--confidence",
+        type=float,
+        metavar="C",
+        help="confidence of the interval (default: what the sketch planned for)",
+    )
+    add("--family", metavar="F", help="answer from this family instead of the one wane picks")
+    add("--json", action="store_true", help="print JSON")
+    query.set_defaults(run=_query)
 
 
 def _command(
@@ -58,6 +107,113 @@ def _positive(text: str) -> int:
     if not 1 <= number <= 50_000_000:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and 50,000,000")
     return number
+
+
+def _query(options: argparse.Namespace) -> None:
+    from store import Store
+
+    store = Store(options.store)
+    held = store.catalogue().streams.get(options.stream)
+    unit = held.unit if held is not None else None
+    question = Question(
+        options.aggregate,
+        options.decay,
+        as_of=_moment(options.as_of, unit),
+        tau=_number_or_text(options.tau),
+        phi=options.phi,
+        value=_number_or_text(options.value),
+        low=options.low,
+        high=options.high,
+        top=options.top,
+        of=options.of,
+        confidence=options.confidence,
+    )
+    answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
+    if options.json:
+        print(json.dumps(answer.as_dict(), ensure_ascii=False))
+        return
+    shape = answer.as_dict()
+    for name in ("estimate", "lower", "upper", "confidence"):
+        print(f"{name:12} {_shown(shape[name])}")
+    for item in shape.get("items", ()):
+        print(
+            f"  {item['value']!s:24} {_shown(item['estimate']):>12}  {_shown(item['lower'])} to {_shown(item['upper'])}"
+        )
+    print(f"{'as of':12} {_when(shape['as_of'], unit)}")
+    print(f"{'from':12} {shape['epochs']} epochs, {_size(shape['sketch_bytes'])} of {shape['family']} sketches")
+    print(f"{'why':12} {shape['why']}")
+    print(f"{'guarantee':12} {shape['guarantee']}")
+    for gap in shape["missing"]:
+        print(f"{'missing':12} {gap['source']} at {_when(gap['start'], unit)}: {gap['reason']}")
+    print(f"{'took':12} {shape['elapsed_ms']:.1f} ms")
+
+
+def _moment(text: str | None, unit: Any) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise QuestionError(
+            f"--as-of is {text!r}; it must be an integer or an ISO time like 2026-01-31T12:00"
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp()) if unit is None else round(moment.timestamp() * unit.denominator / unit.numerator)
+
+
+def _number_or_text(text: str | None) -> float | str | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _shown(number: float | None) -> str:
+    if number is None:
+        return "unknown"
+    return f"{number:,.0f}" if abs(number) >= 1e6 else f"{number:,.6g}"
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
+
+
+def _when(moment: int, unit: Any) -> str:
+    if unit is None:
+        return str(moment)
+    try:
+        stamp = datetime.fromtimestamp(moment * unit.numerator / unit.denominator, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(moment)
+    return f"{stamp:%Y-%m-%d %H:%M:%S} UTC ({moment})"
+
+
+def _info(options: argparse.Namespace) -> None:
+    from store.report import report
+
+    shape = report(Path(options.store))
+    if options.json:
+        print(json.dumps(shape, ensure_ascii=False, default=str))
+        return
+    print(f"{options.store}: {_size(shape['file_bytes'])}, generation {shape['generation']}, {shape['runs']} runs")
+    if not shape["streams"]:
+        print("It holds no streams yet: `wane ingest` brings some.")
+    for stream in shape["streams"]:
+        size = f"{stream['events']:,} events of {stream['sources']} sources in {stream['epochs']} epochs"
+        print(f"\n{stream['stream']}: {size}")
+        print(f"  from {stream['oldest_text']} to {stream['newest_text']}, epochs of {stream['epoch_text']}")
+        for family in stream["families"]:
+            print(f"  {family['family']:12} {family['sketches']:,} sketches, {_size(family['bytes'])}")
+        for reject in stream["rejects"]:
+            print(f"  rejected     {reject['rows']:,} rows: {reject['reason']}")
+        for gap in stream["gaps"]:
+            print(f"  set aside    {gap['source']} at {gap['start_text']}: {gap['reason']}")
 
 
 def _decay(options: argparse.Namespace) -> None:

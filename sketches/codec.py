@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sketches.drawn import Extremes
 from sketches.errors import CorruptError
 from sketches.events import MAX_TIME, Column, Kind, Labels
 from sketches.hashing import hash_text
@@ -20,6 +21,31 @@ Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 _LONGEST_LABEL = 1 << 20
+
+
+def write_head(writer: Writer, kind: Kind, extremes: Extremes, labels: Labels) -> None:
+    """What comes before the rows: the kind of values, what is known of all events, the texts of keys."""
+    writer.u8(list(Kind).index(kind))
+    seen = extremes.newest is not None
+    writer.u8(int(seen))
+    if seen:
+        writer.i64(extremes.oldest or 0)
+        writer.i64(extremes.newest or 0)
+        writer.f64(extremes.least_value)
+        writer.f64(extremes.greatest_value)
+        writer.u64(extremes.greatest_weight)
+    write_labels(writer, labels)
+
+
+def read_head(reader: Reader) -> tuple[Kind, Extremes, Labels]:
+    """What `write_head` wrote."""
+    code = reader.u8()
+    if code >= len(Kind):
+        raise CorruptError(f"kind of values {code} is unknown")
+    extremes = Extremes()
+    if reader.u8():
+        extremes = Extremes(reader.i64(), reader.i64(), reader.f64(), reader.f64(), reader.u64())
+    return list(Kind)[code], extremes, read_labels(reader)
 
 
 def write_labels(writer: Writer, labels: Labels) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.events import Column, Kind, Labels
+from sketches.events import Column, Events, Kind, Labels
 from sketches.nested_sample import NestedSample
 from sketches.range_sample import LEVELS, PROBABILITY
 
@@ -52,6 +52,19 @@ class Extremes:
     least_value: float = np.inf
     greatest_value: float = -np.inf
     greatest_weight: int = 1
+
+    @classmethod
+    def of(cls, events: Events) -> Extremes:
+        if len(events) == 0:
+            return cls()
+        keys = events.kind is Kind.KEY
+        return cls(
+            int(events.times.min()),
+            int(events.times.max()),
+            0.0 if keys else float(events.values.min()),
+            0.0 if keys else float(events.values.max()),
+            1 if events.weights is None else int(events.weights.max()),
+        )
 
     @classmethod
     def merged(cls, parts: Sequence[Extremes]) -> Extremes:

@@ -53,6 +53,11 @@ class Labels:
         hashes = np.unique(wanted)
         return cls(hashes, tuple(known[code] for code in hashes.tolist()))
 
+    @classmethod
+    def kept(cls, parts: Sequence[Labels], kind: Kind, columns: Sequence[Column]) -> Labels:
+        """The labels of the values that a sketch keeps: none where they are numbers."""
+        return cls.merged(parts, np.concatenate(columns).astype(np.uint64)) if kind is Kind.KEY else cls.none()
+
     def text_of(self, code: int) -> str:
         return self.texts[int(np.searchsorted(self.hashes, np.uint64(code)))]
 

@@ -27,8 +27,8 @@ from sketches.decay import Decay
 from sketches.drawn import TimeUnit
 from sketches.events import MAX_TIME, Column, Events
 from sketches.hashing import event_hashes
-from sketches.nested_sample import NO_CUT, _distinct_order, starts_of
-from sketches.range_sample import _FALL, _FALL_INDEX, LEVELS, PRIME, PROBABILITY, deepest_level, range_sample
+from sketches.nested_sample import NO_CUT, distinct_order, starts_of
+from sketches.range_sample import FALL, FALL_INDEX, LEVELS, PRIME, PROBABILITY, deepest_level, range_sample
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -59,12 +59,12 @@ def first_sampled_index(start: np.uint64, weight: int, level: int) -> int:
     index = 0
     record = 0
     while value >= threshold:
-        while record < len(_FALL) and _FALL[record] > value:
+        while record < len(FALL) and FALL[record] > value:
             record += 1
-        if record == len(_FALL) or index + _FALL_INDEX[record] >= weight:
+        if record == len(FALL) or index + FALL_INDEX[record] >= weight:
             return weight
-        index += _FALL_INDEX[record]
-        value -= _FALL[record]
+        index += FALL_INDEX[record]
+        value -= FALL[record]
     return index
 
 
@@ -229,7 +229,7 @@ class ExpirySample:
         times, hashes, values, weights = (
             np.concatenate(columns) for columns in zip(*(part.rows for part in filled), strict=True)
         )
-        order = _distinct_order(times, hashes, values, weights)
+        order = distinct_order(times, hashes, values, weights)
         expiries = _side_by_side([part.expiries for part in filled])[:, order]
         if capacity is not None:
             cuts = _raise_cuts(cuts, expiries, capacity)

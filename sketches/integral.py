@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches.answers import DEFAULT_TOP
-from sketches.codec import read_cuts, read_labels, read_rows, write_cuts, write_labels, write_rows
+from sketches.codec import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
 from sketches.decay import Decay, parse_decay
 from sketches.drawn import SECOND, Extremes, TimeUnit
 from sketches.errors import CorruptError, DecayError, IncompatibleError, QuestionError, UnanswerableError, WaneError
@@ -21,7 +21,6 @@ from sketches.hashing import hash_one, salt
 from sketches.nested_sample import NO_CUT
 from sketches.parameters import SampleParameters
 from sketches.question import Question
-from sketches.sample import _extremes
 from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
 
 _ORDERED: Final = ("selectivity", "rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum")
@@ -120,7 +119,8 @@ class Integral:
             ExpirySample.build(events, accuracy.capacity, salt(accuracy.seed, copy), parameters.fading)
             for copy in range(accuracy.copies)
         )
-        return cls(parameters, copies, events.kind, _labels(copies, events.kind, [events.labels]), _extremes(events))
+        labels = Labels.kept([events.labels], events.kind, [copy.values for copy in copies])
+        return cls(parameters, copies, events.kind, labels, Extremes.of(events))
 
     def insert(self, events: Events) -> Integral:
         return self.merge(Integral._of(events, self.parameters))
@@ -158,8 +158,8 @@ class Integral:
             for copy in range(accuracy.copies)
         )
         kind = kinds.pop()
-        extremes = Extremes.merged([sketch.extremes for sketch in seen])
-        return cls(first.parameters, copies, kind, _labels(copies, kind, [sketch.labels for sketch in seen]), extremes)
+        labels = Labels.kept([sketch.labels for sketch in seen], kind, [copy.values for copy in copies])
+        return cls(first.parameters, copies, kind, labels, Extremes.merged([sketch.extremes for sketch in seen]))
 
     def answer(self, question: Question) -> Estimate:
         """The answer with its a-priori interval (Figures 3 and 4), the median over the copies where δ needs them."""
@@ -317,16 +317,7 @@ class Integral:
 
     def to_bytes(self) -> bytes:
         writer = Writer()
-        writer.u8(list(Kind).index(self.kind))
-        seen = self.extremes.newest is not None
-        writer.u8(int(seen))
-        if seen:
-            writer.i64(self.extremes.oldest or 0)
-            writer.i64(self.extremes.newest or 0)
-            writer.f64(self.extremes.least_value)
-            writer.f64(self.extremes.greatest_value)
-            writer.u64(self.extremes.greatest_weight)
-        write_labels(writer, self.labels)
+        write_head(writer, self.kind, self.extremes, self.labels)
         for copy in self.copies:
             write_cuts(writer, copy.cuts, NO_CUT)
             write_rows(writer, *copy.rows, self.kind, self.labels)
@@ -343,14 +334,7 @@ class Integral:
             raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
         parameters = IntegralParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
-        code = reader.u8()
-        if code >= len(Kind):
-            raise CorruptError(f"kind of values {code} is unknown")
-        kind = list(Kind)[code]
-        extremes = Extremes()
-        if reader.u8():
-            extremes = Extremes(reader.i64(), reader.i64(), reader.f64(), reader.f64(), reader.u64())
-        labels = read_labels(reader)
+        kind, extremes, labels = read_head(reader)
         copies = []
         for _ in range(parameters.accuracy.copies):
             cuts = read_cuts(reader, NO_CUT)
@@ -366,12 +350,6 @@ class Integral:
     def kept(self) -> int:
         """Rows in the sketch, over all copies."""
         return sum(len(copy) for copy in self.copies)
-
-
-def _labels(copies: Sequence[ExpirySample], kind: Kind, known: Sequence[Labels]) -> Labels:
-    if kind is not Kind.KEY:
-        return Labels.none()
-    return Labels.merged(known, np.concatenate([copy.values for copy in copies]).astype(np.uint64))
 
 
 def _quantile(held: Sequence[Survivors], phi: float, epsilon: float, extremes: Extremes) -> _Limits:

@@ -59,7 +59,7 @@ def _gamma_quantile(mean: Floats, variance: Floats, probability: float) -> Float
     """The quantile of the gamma distribution with this mean and variance; the mean itself where variance is 0.
 
     For large shapes by Wilson and Hilferty's cube, whose error is then far below the interval's own width; for small
-    ones off a table, because inverting the gamma function for each of a chart's points would cost more than all the rest.
+    ones off a table, because inverting the gamma function at each of a chart's points would cost more than the rest.
     """
     mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
     spread = (mean > 0) & (variance > 0)

@@ -106,7 +106,7 @@ class NestedSample:
         times, hashes, values, weights = (
             np.concatenate(columns) for columns in zip(*(_rows(part) for part in filled), strict=True)
         )
-        order = _distinct_order(times, hashes, values, weights)
+        order = distinct_order(times, hashes, values, weights)
         times, hashes, values, weights = times[order], hashes[order], values[order], weights[order]
         starts = starts_of(hashes)
         count_levels = np.asarray(deepest_level(starts, 1))
@@ -155,7 +155,7 @@ def _raise_cuts(cuts: Ints, times: Ints, levels: Ints, capacity: int) -> Ints:
     return raised
 
 
-def _distinct_order(times: Ints, hashes: Words, values: Column, weights: Ints) -> NDArray[Any]:
+def distinct_order(times: Ints, hashes: Words, values: Column, weights: Ints) -> NDArray[Any]:
     """Row numbers in canonical order without repeats. Equal hashes at one time are rare but for true duplicates."""
     order = np.lexsort((hashes, times))
     twins = _equal_neighbours(order, times, hashes)

@@ -49,8 +49,8 @@ def _records() -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
 
 
 _FALLS, _RISES = _records()
-_FALL_INDEX = np.array([index for index, _ in _FALLS], np.int64)
-_FALL = np.array([size for _, size in _FALLS], np.uint64)
+FALL_INDEX = np.array([index for index, _ in _FALLS], np.int64)
+FALL = np.array([size for _, size in _FALLS], np.uint64)
 _RISE_INDEX = np.array([index for index, _ in _RISES], np.int64)
 _RISE = np.array([size for _, size in _RISES], np.uint64)
 
@@ -80,12 +80,12 @@ def smallest_unit(start: np.uint64, weight: int) -> np.uint64:
     index = 0
     record = 0
     while value:
-        while record < len(_FALL) and _FALL[record] > value:
+        while record < len(FALL) and FALL[record] > value:
             record += 1
-        if record == len(_FALL) or index + _FALL_INDEX[record] >= weight:
+        if record == len(FALL) or index + FALL_INDEX[record] >= weight:
             break
-        index += _FALL_INDEX[record]
-        value -= _FALL[record]
+        index += FALL_INDEX[record]
+        value -= FALL[record]
     return value
 
 
@@ -166,10 +166,10 @@ def _covered(weight: int, threshold: np.uint64, other: np.uint64) -> float:
     prime = uint64(PRIME)
     if weight == 1:
         return np.float64(max(threshold, other)) / np.float64(prime)
-    fall = np.searchsorted(_FALL_INDEX, weight) - 1
+    fall = np.searchsorted(FALL_INDEX, weight) - 1
     rise = np.searchsorted(_RISE_INDEX, weight) - 1
-    ahead, behind = _FALL_INDEX[fall], _RISE_INDEX[rise]
-    small, large = _FALL[fall], _RISE[rise]
+    ahead, behind = FALL_INDEX[fall], _RISE_INDEX[rise]
+    small, large = FALL[fall], _RISE[rise]
     # gap after point j: `small` while j + ahead is a point, `large` from j = behind on, both together in between
     bare_small = small - min(small, threshold)
     bare_large = large - min(large, threshold)

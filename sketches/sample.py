@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import windows
-from sketches.codec import read_cuts, read_labels, read_rows, write_cuts, write_labels, write_rows
+from sketches.codec import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
 from sketches.drawn import SECOND, Extremes, TimeUnit, draw
 from sketches.errors import CorruptError, IncompatibleError, WaneError
 from sketches.estimate import Estimate, Series
@@ -73,8 +72,8 @@ class Sample:
             NestedSample.build(events, parameters.capacity, salt(parameters.seed, copy))
             for copy in range(parameters.copies)
         )
-        extremes = _extremes(events)
-        return cls(parameters, copies, events.kind, _labels(copies, events.kind, [events.labels]), extremes)
+        labels = Labels.kept([events.labels], events.kind, [copy.values for copy in copies])
+        return cls(parameters, copies, events.kind, labels, Extremes.of(events))
 
     def insert(self, events: Events) -> Sample:
         return self.merge(Sample._of(events, self.parameters))
@@ -111,8 +110,8 @@ class Sample:
             for copy in range(first.parameters.copies)
         )
         kind = kinds.pop()
-        extremes = Extremes.merged([sketch.extremes for sketch in seen])
-        return cls(first.parameters, copies, kind, _labels(copies, kind, [sketch.labels for sketch in seen]), extremes)
+        labels = Labels.kept([sketch.labels for sketch in seen], kind, [copy.values for copy in copies])
+        return cls(first.parameters, copies, kind, labels, Extremes.merged([sketch.extremes for sketch in seen]))
 
     @cached_property
     def sampled(self) -> Sampled:
@@ -139,16 +138,7 @@ class Sample:
 
     def to_bytes(self) -> bytes:
         writer = Writer()
-        writer.u8(list(Kind).index(self.kind))
-        seen = self.extremes.newest is not None
-        writer.u8(int(seen))
-        if seen:
-            writer.i64(self.extremes.oldest or 0)
-            writer.i64(self.extremes.newest or 0)
-            writer.f64(self.extremes.least_value)
-            writer.f64(self.extremes.greatest_value)
-            writer.u64(self.extremes.greatest_weight)
-        write_labels(writer, self.labels)
+        write_head(writer, self.kind, self.extremes, self.labels)
         for copy in self.copies:
             write_cuts(writer, copy.weight_cuts, NO_CUT)
             same = bool((copy.weight_cuts == copy.count_cuts).all())
@@ -168,14 +158,7 @@ class Sample:
             raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
         parameters = SampleParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
-        code = reader.u8()
-        if code >= len(Kind):
-            raise CorruptError(f"kind of values {code} is unknown")
-        kind = list(Kind)[code]
-        extremes = Extremes()
-        if reader.u8():
-            extremes = Extremes(reader.i64(), reader.i64(), reader.f64(), reader.f64(), reader.u64())
-        labels = read_labels(reader)
+        kind, extremes, labels = read_head(reader)
         copies = []
         for _ in range(parameters.copies):
             weight_cuts = read_cuts(reader, NO_CUT)
@@ -192,22 +175,3 @@ class Sample:
     def kept(self) -> int:
         """Rows in the sketch, over all copies."""
         return sum(len(copy) for copy in self.copies)
-
-
-def _extremes(events: Events) -> Extremes:
-    if len(events) == 0:
-        return Extremes()
-    keys = events.kind is Kind.KEY
-    return Extremes(
-        int(events.times.min()),
-        int(events.times.max()),
-        0.0 if keys else float(events.values.min()),
-        0.0 if keys else float(events.values.max()),
-        1 if events.weights is None else int(events.weights.max()),
-    )
-
-
-def _labels(copies: Sequence[NestedSample], kind: Kind, known: Sequence[Labels]) -> Labels:
-    if kind is not Kind.KEY:
-        return Labels.none()
-    return Labels.merged(known, np.concatenate([copy.values for copy in copies]).astype(np.uint64))

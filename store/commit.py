@@ -81,8 +81,8 @@ class Run:
 def commit(path: str | Path, run: Run, *, wait: float = WAIT, replacing: tuple[int, int] | None = None) -> int:
     """Add a run to the store, creating it if need be, and return the new generation.
 
-    Late events merge into the epochs they belong to. `replacing` names a range of times whose epochs are dropped first (a
-    backfill). What cannot be merged because its stored bytes are damaged is set aside, and stays known as a gap.
+    Late events merge into the epochs they belong to. `replacing` names a range of times whose epochs are dropped first
+    (a backfill). What cannot be merged because its stored bytes are damaged is set aside, and stays known as a gap.
     """
     file = Path(path)
     create_store(file)
@@ -202,7 +202,8 @@ def _write_epochs(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     # one row an epoch: what earlier runs brought and what this one brings
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE summed AS SELECT stream, source, start, length, sum(events)::BIGINT AS events, "
-        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest FROM epochs WHERE stream = $1 GROUP BY ALL",
+        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest "
+        "FROM epochs WHERE stream = $1 GROUP BY ALL",
         [run.stream.name],
     )
     connection.execute("DELETE FROM epochs WHERE stream = $1", [run.stream.name])

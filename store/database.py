@@ -1,7 +1,7 @@
-"""Opening the store's file: one writer or many readers, each waiting its turn, and one clear sentence when it cannot be.
+"""Opening the store's file: one writer or many readers, each waiting its turn, and one clear sentence where it fails.
 
-DuckDB lets in either one writing process or any number of reading ones, refuses at once otherwise, and does not wait. So
-connections here are short, readers read only, and both try again until a deadline.
+DuckDB lets in either one writing process or any number of reading ones, refuses at once otherwise, and does not wait.
+So connections here are short, readers read only, and both try again until a deadline.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def check(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
 
 
 def migrate(path: Path, wait: float, migrations: dict[int, tuple[str, ...]] | None = None, to: int = VERSION) -> None:
-    """Bring an older store up to date, whole or not at all; the file is not opened for writing unless that is needed."""
+    """Bring an older store up to date, whole or not at all; the file is opened for writing only where needed."""
     steps = MIGRATIONS if migrations is None else migrations
     with connected(path, write=False, wait=wait) as connection:
         try:

@@ -184,8 +184,9 @@ class Store:
 
     def _askable(self, selection: Selection) -> Sampled | Integral:
         if selection.askable is None:
+            sources = ", ".join(selection.sources[:5])
             raise UnanswerableError(
-                f"stream {selection.stream!r} has no readable {selection.family} sketch of {', '.join(selection.sources)}"
+                f"stream {selection.stream!r} has no readable {selection.family} sketch of {sources}"
             )
         return selection.askable
 
