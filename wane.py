@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
+import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -225,51 +225,17 @@ def _decay(options: argparse.Namespace) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from ingest.calls import REGIONS, generate
-    from sketches import Events, Question, Sample
+    from ingest.demo import run
 
-    print(f"Generating a day of {options.calls:,} calls in {len(REGIONS)} regions, some records sent twice …")
-    calls = generate(options.calls, options.seed)
-    raw = sum(column.nbytes for column in (calls.call, calls.started, calls.duration, calls.loss))
-    print(f"Sketching {len(calls.call):,} records by region (value: duration, weight: packet loss) …")
-    start = time.perf_counter()
-    regions = {}
-    for region in REGIONS:
-        here = calls.region == region
-        events = Events.of(calls.call[here], calls.started[here], calls.duration[here], calls.loss[here])
-        regions[region] = Sample.build(events)
-    took = time.perf_counter() - start
-    size = sum(sketch.nbytes for sketch in regions.values())
-    print(f"  {took:.1f} s; {raw / 1e6:.1f} MB of events became {size / 1e6:.2f} MB of sketches.\n")
-
-    everywhere = Sample.union(list(regions.values()), trim=False)
-    first = np.unique(calls.call, return_index=True)[1]
-    age = calls.started.max() - calls.started[first]
-    duration, loss = calls.duration[first], calls.loss[first]
-    print("The same sketches under different decays, with 95% intervals, and the exact answer for comparison:\n")
-    print(f"  {'decay':24} {'question':42} {'estimate':>12} {'lower':>12} {'upper':>12} {'exact':>12}")
-    for spec in ("none", "window:1h", "exp:half_life=30m", "poly:alpha=1.5,unit=10m"):
-        fading = parse_decay(spec)(age)
-        long = duration >= 600
-        asked = (
-            ("calls", Question("count", spec), float(fading.sum())),
-            ("average loss (per ten thousand)", Question("mean", spec), float(loss @ fading / fading.sum())),
-            (
-                "average loss of calls of 10 min or more",
-                Question("correlated-mean", spec, tau=600),
-                float(loss[long] @ fading[long] / fading[long].sum()) if fading[long].sum() else float("nan"),
-            ),
-        )
-        for name, question, exact in asked:
-            found = everywhere.answer(question)
-            print(
-                f"  {spec:24} {name:42} {found.value:12,.2f} {found.lower:12,.2f} {found.upper:12,.2f} {exact:12,.2f}"
-            )
-    print("\nAverage loss in the last hour, by region:\n")
-    for region, sketch in regions.items():
-        found = sketch.answer(Question("mean", "window:1h", as_of=int(calls.started.max())))
-        bounds = "exactly" if found.exact else f"between {found.lower:,.2f} and {found.upper:,.2f}"
-        print(f"  {region:24} {found.value:12,.2f}   {bounds}")
+    if options.store is not None:
+        path = Path(options.store)
+        if path.exists():
+            raise WaneError(f"{path} exists already; give the demo a file of its own")
+        run(options.calls, options.seed, path, print)
+        print(f"\nAsk on with: wane query --store {path} --stream calls --aggregate mean --decay exp:half_life=30m")
+        return
+    with tempfile.TemporaryDirectory(prefix="wane-demo-") as folder:
+        run(options.calls, options.seed, Path(folder) / "wane.duckdb", print)
 
 
 if __name__ == "__main__":
