@@ -15,6 +15,7 @@ import numpy as np
 
 from sketches.decay import EXAMPLES, format_duration, parse_decay
 from sketches.errors import QuestionError, WaneError
+from sketches.events import MAX_TIME
 from sketches.question import AGGREGATES, Question
 
 
@@ -121,7 +122,7 @@ def _query(options: argparse.Namespace) -> None:
         as_of=_moment(options.as_of, unit),
         tau=_number_or_text(options.tau),
         phi=options.phi,
-        value=_number_or_text(options.value),
+        value=options.value,
         low=options.low,
         high=options.high,
         top=options.top,
@@ -152,17 +153,19 @@ def _moment(text: str | None, unit: Any) -> int | None:
     if text is None:
         return None
     try:
-        return int(text)
+        moment = int(text)
     except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise QuestionError(
-            f"--as-of is {text!r}; it must be an integer or an ISO time like 2026-01-31T12:00"
-        ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp()) if unit is None else round(moment.timestamp() * unit.denominator / unit.numerator)
+        try:
+            stamp = datetime.fromisoformat(text)
+        except ValueError:
+            raise QuestionError(
+                f"--as-of is {text!r}; it must be an integer or an ISO time like 2026-01-31T12:00"
+            ) from None
+        seconds = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+        moment = round(seconds * unit.denominator / unit.numerator) if unit is not None else int(seconds)
+    if abs(moment) > MAX_TIME:
+        raise QuestionError(f"--as-of is {text!r}; times lie between {-MAX_TIME} and {MAX_TIME}")
+    return moment
 
 
 def _number_or_text(text: str | None) -> float | str | None:

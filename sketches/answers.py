@@ -56,6 +56,8 @@ def _at_each_time(asked: Asked, one: Callable[[Asked], Answer]) -> Answer:
     parts = [one(replace(asked, as_of=asked.as_of[at : at + 1])) for at in range(len(asked.as_of))]
     if len(parts) == 1:
         return parts[0]
+    if not parts:
+        return Answer(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
     return Answer(
         np.concatenate([part.value for part in parts]),
         np.concatenate([part.lower for part in parts]),
@@ -81,37 +83,41 @@ def _plain(amount: Total, used: Ints, confidence: float) -> Answer:
 def _value_sum(asked: Asked) -> Answer:
     """Σ v·f as gains less losses; they are sums over different events, so their errors add up in squares."""
     drawn = asked.drawn
+    scale = max(abs(drawn.least_value), abs(drawn.greatest_value)) if len(drawn) else 0.0
+    scale = scale or 1.0
     sides = []
     for sign, most in ((1, drawn.greatest_value), (-1, -drawn.least_value)):
-        sums = asked.sums(drawn.value_columns(sign))
-        scale = max(float(most), 0.0) if len(drawn) else 0.0
-        sides.append(total(sums, 0, 1, 0, asked.unseen_count, scale))
+        sums = asked.sums(drawn.value_columns(sign, scale))
+        sides.append(total(sums, 0, 1, 0, asked.unseen_count, max(float(most) / scale, 0.0) if len(drawn) else 0.0))
     gain, loss = sides
     (gain_lower, gain_upper), (loss_lower, loss_upper) = (side.bounds(asked.confidence) for side in sides)
     value = gain.value - loss.value
     lower = value - np.hypot(gain.value - gain_lower, loss_upper - loss.value)
     upper = value + np.hypot(gain_upper - gain.value, loss.value - loss_lower)
-    return Answer(value, lower, upper, sums.used)
+    return Answer(value * scale, lower * scale, upper * scale, sums.used)
 
 
 def _mean(asked: Asked, rows: Rows | None = None) -> Answer:
     drawn = asked.drawn
     if asked.question.of == "value":
-        base, most = (drawn.least_value, drawn.greatest_value) if len(drawn) else (0.0, 0.0)
-        sums = asked.sums(drawn.value_mean_columns(), rows)
-        top = total(sums, 0, 1, 0, asked.unseen_count, most - base)
+        base, scale = 0.0, 1.0
+        if len(drawn):
+            base, scale = drawn.least_value, (drawn.greatest_value - drawn.least_value) or 1.0
+        sums = asked.sums(drawn.value_mean_columns(scale), rows)
+        top = total(sums, 0, 1, 0, asked.unseen_count)
+        least, most = base, base + scale if len(drawn) else 0.0
     else:
-        base, most = 0.0, float(drawn.greatest_weight)
+        base, scale = 0.0, 1.0
         sums = asked.sums(drawn.mean_columns, rows)
         top = total(sums, 0, 1, 0, asked.unseen_weight)
+        least, most = 1.0, float(drawn.greatest_weight)
     bottom = total(sums, 2, 3, 1, asked.unseen_count)
     effective = _divide(np.square(bottom.sampled), bottom.variance, np.inf)
     lower, upper = ratio_bounds(top, bottom, sums.squared[:, 2], effective, asked.confidence)
-    floor = base if asked.question.of == "value" else 1.0
-    value = base + _divide(top.value, bottom.value, np.nan)
+    value = base + scale * _divide(top.value, bottom.value, np.nan)
     exact = (top.unseen == 0) & (bottom.unseen == 0)
-    lower = np.where(exact, value, np.clip(base + lower, floor, most))
-    upper = np.where(exact, value, np.clip(base + upper, floor, most))
+    lower = np.where(exact, value, np.clip(base + scale * lower, least, most))
+    upper = np.where(exact, value, np.clip(base + scale * upper, least, most))
     return Answer(value, lower, upper, sums.used)
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sketches.drawn import Extremes
 from sketches.errors import CorruptError
-from sketches.events import MAX_TIME, Column, Kind, Labels
-from sketches.hashing import hash_text
+from sketches.events import MAX_TIME, MAX_VALUE, Column, Kind, Labels
+from sketches.hashing import HASH_SHIFT, hash_text
 from sketches.packing import deltas, undeltas
 from sketches.range_sample import LEVELS, MAX_WEIGHT
 from sketches.wire import Reader, Writer
@@ -45,6 +45,10 @@ def read_head(reader: Reader) -> tuple[Kind, Extremes, Labels]:
     extremes = Extremes()
     if reader.u8():
         extremes = Extremes(reader.i64(), reader.i64(), reader.f64(), reader.f64(), reader.u64())
+        if not (abs(extremes.least_value) <= MAX_VALUE and abs(extremes.greatest_value) <= MAX_VALUE):
+            raise CorruptError("the least or the greatest value is out of range")
+        if not 1 <= extremes.greatest_weight <= MAX_WEIGHT:
+            raise CorruptError(f"the greatest weight is {extremes.greatest_weight}; weights are 1 to {MAX_WEIGHT}")
     return list(Kind)[code], extremes, read_labels(reader)
 
 
@@ -97,7 +101,7 @@ def write_rows(
         return
     writer.i64(int(times[0]))
     writer.column(deltas(times))
-    writer.column(hashes)
+    writer.column(hashes >> np.uint64(HASH_SHIFT))
     if kind is Kind.INTEGER:
         least = int(values.min())
         writer.i64(least)
@@ -124,7 +128,7 @@ def read_rows(reader: Reader, kind: Kind, labels: Labels) -> tuple[Ints, Words, 
     if not -MAX_TIME <= first <= MAX_TIME or steps.astype(np.float64).sum() > 2.0 * MAX_TIME:
         raise CorruptError("times lie outside the range of times")
     times = undeltas(first, steps)
-    hashes = reader.column(rows)
+    hashes = reader.column(rows) << np.uint64(HASH_SHIFT)
     values: Column
     if kind is Kind.INTEGER:
         least = reader.i64()

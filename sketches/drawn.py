@@ -25,8 +25,8 @@ Words = NDArray[np.uint64]
 
 # Sampled below this many expected units, an event is one unit or none, and weight/π is exactly 1/p; above it π falls
 # short of weight·p by at most the other factor (both checked by brute force in tests/sketches/test_range_sample.py).
-_SINGLE_UNIT = 0.38
-_CROWDED = 1.82
+_SINGLE_UNIT = 0.29
+_CROWDED = 2.14
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +152,13 @@ class Drawn:
         """Both, and their covariance: Σ w·f first, then Σ f."""
         return self._pair(self.amounts)
 
-    def value_columns(self, sign: int) -> Columns:
-        """For Σ v·f over the values of one sign, as positive numbers."""
-        return self._columns(np.maximum(sign * self.values.astype(np.float64), 0.0) * self.design)
+    def value_columns(self, sign: int, scale: float) -> Columns:
+        """For Σ v·f over the values of one sign, as positive numbers in units of `scale`."""
+        return self._columns(np.maximum(sign * (self.values / scale), 0.0) * self.design)
 
-    def value_mean_columns(self) -> Columns:
-        """Like `mean_columns`, with the value above the least value in the place of the weight."""
-        return self._pair((self.values.astype(np.float64) - self.least_value) * self.design)
+    def value_mean_columns(self, scale: float) -> Columns:
+        """Like `mean_columns`, with the value above the least one, in units of `scale`, in the place of the weight."""
+        return self._pair((self.values / scale - self.least_value / scale) * self.design)
 
     def _columns(self, amount: Floats) -> Columns:
         certain = np.where(self.doubt == 0.0, amount, 0.0)

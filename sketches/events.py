@@ -15,6 +15,7 @@ from sketches.hashing import hash_text
 from sketches.range_sample import MAX_WEIGHT
 
 MAX_TIME: Final = 1 << 62
+MAX_VALUE: Final = 1e300  # squares and spans of larger values would leave the range of floats
 
 Column = NDArray[Any]
 
@@ -157,9 +158,10 @@ def _values(values: Column) -> tuple[Column, Labels, Kind]:
             raise EventError(f"values[{at}] is {values[at]}; a whole-number value must be below 2^63")
         return values if values.dtype == np.int32 else values.astype(np.int64, copy=False), Labels.none(), Kind.INTEGER
     if kind == "f":
-        if not np.isfinite(values).all():
-            at = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise EventError(f"values[{at}] is {values[at]}; it must be a finite number or text")
+        fine = np.abs(values) <= MAX_VALUE
+        if not fine.all():
+            at = int(np.flatnonzero(~fine)[0])
+            raise EventError(f"values[{at}] is {values[at]}; it must be a number of at most {MAX_VALUE:g}, or text")
         return values.astype(np.float64) + 0.0, Labels.none(), Kind.FLOAT  # + 0.0: minus zero is zero
     if kind in "UOST":
         hashes = _hashed("values", values)

@@ -9,7 +9,9 @@ The weighted sum samples every unit of weight, the count only the first unit of 
 the count's samples lie inside the sum's; each has its own cuts, and where all weights are 1 they are the same.
 
 Kept rows are a Poisson sample: at time t the finest complete level is the number of cuts at or above t, and the event
-was kept with exactly the probability `covered(weight, that level, that level of the count)`.
+was kept with the probability `covered(weight, that level, that level of the count)`. For weight 1 that is exact; a
+heavier event that only one of the two ladders holds may find the other complete because it is not in it, which makes
+estimates low by about 0.3 / capacity (0.01% at ε = 0.05; measured in `tests/sketches/test_nested_sample.py`).
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ class NestedSample:
             return sample
         weights = events.weights if events.weights is not None else np.empty(0, np.int64)
         backward = bool(events.times[-1] >= events.times[0])
-        buffer = np.empty(max(1 << 16, 6 * capacity), np.int64)
+        buffer = np.empty(min(rows, max(1 << 16, 6 * capacity)), np.int64)
         done = 0
         while done < rows:
             done, found = _scan(
@@ -123,7 +125,7 @@ class NestedSample:
         return _complete_level(self.weight_cuts, times), _complete_level(self.count_cuts, times)
 
     def probabilities(self) -> Floats:
-        """For each row the exact probability with which it was kept."""
+        """For each row the probability with which it was kept."""
         weight_levels, count_levels = self.levels_at(self.times)
         if len(self) == 0 or self.weights.max() == 1:
             return PROBABILITY[count_levels]

@@ -13,6 +13,7 @@ from sketches.errors import CorruptError, WaneError
 from sketches.wire import Reader, Writer
 
 _PER_COPY_DELTA: Final = 0.05
+_MOST_CAPACITY: Final = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,10 @@ class SampleParameters:
         epsilon, delta, capacity, copies = reader.f64(), reader.f64(), reader.u32(), reader.u8()
         unit = TimeUnit(reader.u64(), reader.u64())
         reader.done()
-        if not (0 < epsilon < 1 and 0 < delta < 1 and capacity and copies and unit.numerator and unit.denominator):
-            raise CorruptError("the parameters of a sample are out of range")
+        if not (0 < epsilon < 1 and 0 < delta < 1 and 0 < capacity <= _MOST_CAPACITY and copies):
+            raise CorruptError("the accuracy or size of a sample is out of range")
+        if not (unit.numerator and unit.denominator):
+            raise CorruptError("the time unit of a sample is not a number of seconds")
         return cls(epsilon, delta, capacity, copies, unit, seed)
 
 

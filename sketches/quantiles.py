@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sketches.decay import Decay
 from sketches.drawn import Drawn
 from sketches.intervals import Total, share_bounds
-from sketches.totals import FEW, pieces, span
+from sketches.totals import FEW, all_but_faded, pieces, span
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -35,6 +35,21 @@ def quantiles(
     nothing = np.full(times, np.nan)
     if rows == 0:
         return nothing, nothing, nothing, np.zeros(times, np.int64)
+    if times > FEW:
+        found = _quantiles(drawn, decay, as_of, phi, confidence, unseen)
+        for at in all_but_faded(drawn.times, drawn.unit, decay, as_of):
+            one = slice(at, at + 1)
+            exact = _quantiles(drawn, decay, as_of[one], phi, confidence, (unseen[0][one], unseen[1][one]))
+            for column, number in zip(found, exact, strict=True):
+                column[one] = number
+        return found
+    return _quantiles(drawn, decay, as_of, phi, confidence, unseen)
+
+
+def _quantiles(
+    drawn: Drawn, decay: Decay, as_of: Ints, phi: float, confidence: float, unseen: tuple[Floats, Floats]
+) -> tuple[Floats, Floats, Floats, Ints]:
+    rows, times = len(drawn), len(as_of)
     order = drawn.by_value
     stride = 1 if times <= FEW else max(1, rows // _PLACES)
     places = np.append(np.arange(stride, rows, stride), rows)  # rows counted up to each place

@@ -64,7 +64,7 @@ _NEEDS = {
     "correlated-count": ("tau",),
     "correlated-mean": ("tau",),
 }
-_TAU = re.compile(r"q(0?\.\d+|0|1|1\.0*)$")
+_TAU = re.compile(r"q(0?\.\d+|0|1|1\.0*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Question:
     def _check_tau_text(text: str) -> None:
         if text == "median":
             return
-        match = _TAU.match(text)
+        match = _TAU.fullmatch(text)
         if not match or not 0 < float(match[1]) < 1:
             raise QuestionError(f"tau is {text!r}; it must be a number, 'median', or a quantile like 'q0.9'")
 

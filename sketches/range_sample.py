@@ -2,14 +2,16 @@
 
 An event of weight w stands for w units. Unit j hashes to ``u_j = (start + j·STEP) mod PRIME`` and belongs to sampling
 level i iff ``u_j < threshold(i) = floor(PRIME / 2^i)``: level 0 takes every unit, level i one in 2^i, and levels nest
-(paper A §3.2). The start is a murmur hash of the event's id and the sketch's seed, so it is uniform and independent
+(paper A §3.2). The start is a murmur hash of the event and the sketch's seed, so it is uniform and independent
 from event to event, and the same on every machine.
 
 The paper draws the step at random, which makes two units pairwise independent *on average over steps*; one unlucky step
-then clusters the units of every event for the sketch's whole life. Here the step is fixed to PRIME over the golden
-ratio, whose multiples are the most evenly spread there are. That keeps E[sampled units] = w·p and makes the variance at
-most the binomial w·p·(1-p) for every w and level (`tests/sketches/test_range_sample.py` computes it), so every
-Chebyshev argument of the paper holds unchanged; below 0.38 units an event it is sampled as one unit or not at all.
+then clusters the units of every event for the sketch's whole life. Here the step is fixed near PRIME over the golden
+ratio, whose multiples are the most evenly spread there are (the integer right beside that ratio has a partial quotient
+of 28 near 2^30, which a weight that large would notice; the one chosen stays even up to 2^40). That keeps
+E[sampled units] = w·p and makes the variance at most the binomial w·p·(1-p) (`tests/sketches/test_range_sample.py`
+computes it), so every Chebyshev argument of the paper holds unchanged; below 0.29 expected units an event is sampled
+as one unit or none.
 
 With the points ``x_j = -j·STEP mod PRIME`` a unit is sampled iff the start lies in an arc ``[x_j, x_j + threshold)``.
 The three-distance theorem gives all gaps between the points in O(1), hence the exact probability that an event is in a
@@ -28,8 +30,8 @@ Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 PRIME: Final = (1 << 61) - 1
-STEP: Final = 1425089352415399810  # floor(PRIME / golden ratio), even distribution; see the module's text
-LEVELS: Final = 61
+STEP: Final = 1425089352415400033  # near PRIME / golden ratio, with small partial quotients up to 2^42
+LEVELS: Final = 54  # event hashes carry 56 random bits
 MAX_WEIGHT: Final = 1 << 40
 
 
@@ -67,7 +69,7 @@ def level_of(hashed: np.uint64) -> int:
         if rest >> uint64(shift):
             rest >>= uint64(shift)
             bits += shift
-    return 60 - bits
+    return min(60 - bits, LEVELS - 1)
 
 
 @njit(cache=True)

@@ -39,7 +39,7 @@ class Sample:
     Not bounded: the relative error of a sum over few matching events (B §4 proves that no small sketch can do so under
     windows or exponential decay); the interval says how far off it may be.
 
-    Memory: ε = δ = 0.05 keeps 3,074 events a level, about 16,000 of a million, 11 bytes each on the wire.
+    Memory: ε = δ = 0.05 keeps 3,074 events a level, about 16,000 of a million, 8 to 12 bytes each on the wire.
 
     >>> events = Events.of(ids=range(1000), times=range(1000), values=[i % 7 for i in range(1000)])
     >>> sketch = Sample.build(events)

@@ -45,14 +45,18 @@ def decayed_sums(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> S
     if len(as_of) <= FEW or len(columns.times) == 0:
         return _one_by_one(columns, drawn, decay, as_of)
     sums = _by_pieces(columns, drawn.unit, decay, as_of)
-    # where even the newest row has all but faded, the table is too coarse for ratios of what is left
-    newest = np.searchsorted(columns.times, as_of, side="right") - 1
-    ages = as_of - columns.times[np.maximum(newest, 0)]
-    faded = np.flatnonzero((newest >= 0) & (decay(drawn.unit.seconds(np.maximum(ages, 0))) < _FADED))
+    faded = all_but_faded(columns.times, drawn.unit, decay, as_of)
     if len(faded):
         exact = _one_by_one(columns, drawn, decay, as_of[faded])
         sums.linear[faded], sums.squared[faded], sums.used[faded] = exact.linear, exact.squared, exact.used
     return sums
+
+
+def all_but_faded(times: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> NDArray[np.intp]:
+    """The as-of times at which even the newest row weighs so little that the table is too coarse for ratios of it."""
+    newest = np.searchsorted(times, as_of, side="right") - 1
+    ages = unit.seconds(np.maximum(as_of - times[np.maximum(newest, 0)], 0))
+    return np.flatnonzero((newest >= 0) & (decay(ages) < _FADED))
 
 
 def _one_by_one(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Sums:

@@ -109,11 +109,7 @@ def _write(connection: duckdb.DuckDBPyConnection, run: Run, generation: int, rep
             connection.execute(
                 f"DELETE FROM {table} WHERE stream = $1 AND start + length > $2 AND start < $3", [name, *replacing]
             )
-    rows = [
-        (name, part.source, part.start, part.length, sketch.family, sketch)
-        for part in run.parts
-        for sketch in part.sketches
-    ]
+    rows = [(*key, sketch) for key, sketch in _by_key(run).items()]
     merged = _merge_stored(connection, rows, generation)
     keys = [row[:5] for row in rows]
     _delete(connection, "sketches", ("stream", "source", "start", "length", "family"), keys)
@@ -151,6 +147,16 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None
         "INSERT INTO streams VALUES ($1, $2, $3, $4, $5)",
         [stream.name, stream.unit.numerator, stream.unit.denominator, stream.epoch, json.dumps(stream.settings)],
     )
+
+
+def _by_key(run: Run) -> dict[tuple[str, str, int, int, str], Sketch]:
+    """One sketch a key, also where several parts of the run fall into one epoch."""
+    found: dict[tuple[str, str, int, int, str], Sketch] = {}
+    for part in run.parts:
+        for sketch in part.sketches:
+            key = (run.stream.name, part.source, part.start, part.length, sketch.family)
+            found[key] = found[key].merge(sketch) if key in found else sketch
+    return found
 
 
 def _merge_stored(

@@ -7,10 +7,11 @@ So connections here are short, readers read only, and both try again until a dea
 from __future__ import annotations
 
 import re
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,12 @@ _SAFE: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoload_known_extensions": "false",
 }
 _HOLDER: Final = re.compile(r"held in (.+?) \(PID (\d+)\)")
+_DAMAGED: Final = (
+    duckdb.IOException,
+    duckdb.InternalException,
+    duckdb.FatalException,
+    duckdb.SerializationException,
+)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.05
 _IN_THIS_PROCESS = threading.RLock()
 
@@ -47,13 +54,8 @@ def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb
         connection = _open(path, write=write, wait=wait)
         try:
             yield connection
-        except (
-            duckdb.IOException,
-            duckdb.InternalException,
-            duckdb.FatalException,
-            duckdb.SerializationException,
-        ) as error:
-            raise StoreError(f"{path} is damaged and cannot be read: {_first_line(error)}") from error
+        except duckdb.Error as error:
+            raise StoreError(_unusable(path, error)) from error
         finally:
             connection.close()
 
@@ -80,22 +82,24 @@ def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
 
 
 def create(path: Path, statements: list[str]) -> None:
-    """A new file with these statements carried out, which appears under its name only when it is whole."""
-    unfinished = path.with_name(f".{path.name}.new")
-    unfinished.unlink(missing_ok=True)
-    connection = duckdb.connect(str(unfinished), config=_SAFE | {"storage_compatibility_version": STORAGE_VERSION})
+    """A new file with these statements carried out, which appears under its name only when it is whole.
+
+    Whoever else creates it at the same time works in a folder of his own; the first to finish gives the name.
+    """
     try:
-        for statement in statements:
-            connection.execute(statement)
-        connection.execute("CHECKPOINT")
-    finally:
-        connection.close()
-    try:
-        path.hardlink_to(unfinished)  # unlike a rename, this never takes the place of a file that appeared meanwhile
-    except FileExistsError:
-        pass
-    finally:
-        unfinished.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            unfinished = Path(folder, path.name)
+            settings = _SAFE | {"storage_compatibility_version": STORAGE_VERSION}
+            with duckdb.connect(str(unfinished), config=settings) as connection:
+                for statement in statements:
+                    connection.execute(statement)
+                connection.execute("CHECKPOINT")
+            with suppress(FileExistsError):
+                path.hardlink_to(unfinished)  # unlike a rename, this never takes the place of another file
+    except OSError as error:
+        raise StoreError(f"{path} cannot be created: {error.strerror}") from error
+    except duckdb.Error as error:
+        raise StoreError(f"{path} cannot be created: {_first_line(error)}") from error
 
 
 def _is_locked(error: duckdb.Error) -> bool:
@@ -114,9 +118,18 @@ def _unreadable(path: Path, error: duckdb.Error) -> str:
         return f"{path} is empty, not a wane store; remove it to let `wane ingest` create one"
     if "not a valid DuckDB" in text:
         return f"{path} is not a DuckDB database, hence not a wane store"
-    if "newer version" in text or "version number" in text:
+    if "newer version" in text or "version number" in text or "Storage Version" in text:
         return f"{path} was written by a newer DuckDB than {duckdb.__version__}; update wane's packages to read it"
     return f"{path} cannot be opened: {_first_line(error)}"
+
+
+def _unusable(path: Path, error: duckdb.Error) -> str:
+    text = _first_line(error)
+    if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
+        return f"{path} is a DuckDB database, but not a whole wane store: {text}"
+    if "No space left" not in text and (isinstance(error, _DAMAGED) or "Corrupt database" in text):
+        return f"{path} is damaged and cannot be read: {text}"
+    return f"{path} cannot be used: {text}"
 
 
 def _first_line(error: duckdb.Error) -> str:

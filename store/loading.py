@@ -75,6 +75,7 @@ def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float)
     wanted = _written(stream, selection)
     changed = [slot for slot, written in wanted.items() if _stale(selection, slot, written)]
     if changed:
+        selection.askable = None  # what follows may fail half way
         with connected(path, write=False, wait=wait) as connection:
             catalogue = catalogue_in(connection, path)  # what is read next belongs to this generation
             stream = catalogue.streams[selection.stream]
@@ -163,15 +164,11 @@ def _together(selection: Selection) -> Sampled | Integral | None:
     if not parts:
         return None
     samples = [part for part in parts if isinstance(part, Sampled)]
-    if samples:
-        try:
-            return Sampled.side_by_side(samples)
-        except IncompatibleError as error:
-            raise UnanswerableError(
-                f"the epochs of stream {selection.stream!r} were built differently: {error}"
-            ) from error
     integrals = [part for part in parts if isinstance(part, Integral)]
-    whole = integrals[0]
-    for part in integrals[1:]:
-        whole = whole.merge(part)
-    return whole
+    kinds = {part.drawn.kind for part in samples if part.drawn.newest is not None}
+    try:
+        if len(kinds) > 1:
+            raise IncompatibleError("samples of different kinds of values: " + ", ".join(sorted(kinds)))
+        return Sampled.side_by_side(samples) if samples else Integral.union(integrals)
+    except IncompatibleError as error:
+        raise UnanswerableError(f"the epochs of stream {selection.stream!r} were built differently: {error}") from error

@@ -53,35 +53,35 @@ def create_store(path: Path) -> None:
 
 def check(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     """The generation of a store that this version can read; `StoreError` for anything else."""
-    try:
-        row = connection.execute("SELECT version, generation FROM wane").fetchone()
-    except duckdb.CatalogException as error:
-        raise StoreError(f"{path} is a DuckDB database, but not a wane store") from error
-    if row is None:
-        raise StoreError(f"{path} is damaged: its version is missing")
-    version, generation = row
-    if version > VERSION:
-        raise StoreError(
-            f"{path} was written by a newer wane (schema {version}; this one knows {VERSION}): update wane"
-        )
+    version, generation = _state(connection, path, VERSION)
     if version < VERSION:
         raise StoreError(f"{path} has schema {version}; run `wane ingest` once to bring it to {VERSION}")
-    return int(generation)
+    return generation
+
+
+def _state(connection: duckdb.DuckDBPyConnection, path: Path, known: int) -> tuple[int, int]:
+    """Version and generation, where the version is not beyond the newest known."""
+    try:
+        rows = connection.execute("SELECT version, generation FROM wane").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        raise StoreError(f"{path} is a DuckDB database, but not a wane store") from error
+    if len(rows) != 1:
+        raise StoreError(f"{path} is damaged: it states {len(rows)} versions instead of one")
+    version, generation = rows[0]
+    if version > known:
+        raise StoreError(f"{path} was written by a newer wane (schema {version}; this one knows {known}): update wane")
+    return int(version), int(generation)
 
 
 def migrate(path: Path, wait: float, migrations: dict[int, tuple[str, ...]] | None = None, to: int = VERSION) -> None:
     """Bring an older store up to date, whole or not at all; the file is opened for writing only where needed."""
     steps = MIGRATIONS if migrations is None else migrations
     with connected(path, write=False, wait=wait) as connection:
-        try:
-            row = connection.execute("SELECT version FROM wane").fetchone()
-        except duckdb.CatalogException as error:
-            raise StoreError(f"{path} is a DuckDB database, but not a wane store") from error
-    version = int(row[0]) if row else 0
-    if version > to:
-        raise StoreError(f"{path} was written by a newer wane (schema {version}; this one knows {to}): update wane")
+        version, _ = _state(connection, path, to)
     if version == to:
         return
+    if any(old not in steps for old in range(version, to)):
+        raise StoreError(f"{path} has schema {version}, and no way is known from there to schema {to}")
     with connected(path, write=True, wait=wait) as connection:
         connection.begin()
         try:
@@ -90,7 +90,9 @@ def migrate(path: Path, wait: float, migrations: dict[int, tuple[str, ...]] | No
                     connection.execute(statement)
             connection.execute("UPDATE wane SET version = $1, generation = generation + 1", [to])
             connection.commit()
-        except BaseException:
+        except BaseException as error:
             connection.rollback()
+            if isinstance(error, duckdb.Error):
+                raise StoreError(f"{path} stays at schema {version}, the way to {to} failed: {error}") from error
             raise
         connection.execute("CHECKPOINT")

@@ -9,19 +9,22 @@ from __future__ import annotations
 import difflib
 import threading
 import time
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sketches.curves import Curve
 from sketches.decay import Decay
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Series
+from sketches.events import Kind
 from sketches.integral import Integral
 from sketches.question import Question
 from sketches.sampled import Sampled
@@ -111,10 +114,18 @@ class Store:
         start = time.perf_counter()
         with self._turn:
             selection, held, why = self._select(stream, question, sources, family)
-            question = self._dated(question, held, (*selection.sources, *((other,) if other else ())))
-            estimate = self._asked(selection, question, other)
-            provenance = self._provenance(selection, held, question, why, start)
-        return Answer(_marked(estimate, provenance), provenance)
+            partner = None
+            while other is not None:
+                partner, held, _ = self._select(stream, question, [other], selection.family, self._catalogue)
+                if partner.generation == selection.generation:
+                    break
+                selection, held, why = self._select(stream, question, sources, family, self._catalogue)
+            selections = [selection] if partner is None else [selection, partner]
+            question = self._dated(question, held, [source for one in selections for source in one.sources])
+            estimate = self._asked(selection, question, partner)
+            moments = np.array([estimate.as_of])
+            provenance = self._provenance(selections, held, question, moments, why, start)
+        return Answer(replace(estimate, guarantee=_marked(estimate.guarantee, provenance)), provenance)
 
     def series(
         self,
@@ -130,10 +141,10 @@ class Store:
         moments = np.asarray(as_of, np.int64)
         with self._turn:
             selection, held, why = self._select(stream, question, sources, family)
-            series = self._askable(selection).series(question, moments)
-            newest = int(moments.max(initial=held.newest(selection.sources) or 0))
-            provenance = self._provenance(selection, held, question.at(newest), why, start)
-        return series, provenance
+            askable = self._askable(selection)
+            series = askable.series(_valued(question, askable), moments)
+            provenance = self._provenance([selection], held, question, moments, why, start)
+        return replace(series, guarantee=_marked(series.guarantee, provenance)), provenance
 
     def threshold_curve(
         self, stream: str, question: Question, thresholds: ArrayLike, *, sources: Sequence[str] = ()
@@ -160,23 +171,33 @@ class Store:
             question = self._dated(question, held, selection.sources)
             sampled = self._askable(selection)
             curve = draw(sampled, question)
-            return curve, self._provenance(selection, held, question, why, start)
+            moments = np.array([question.as_of or 0])
+            return curve, self._provenance([selection], held, question, moments, why, start)
 
     def _select(
-        self, stream: str, question: Question, sources: Sequence[str], family: str | None
+        self,
+        stream: str,
+        question: Question,
+        sources: Sequence[str],
+        family: str | None,
+        catalogue: Catalogue | None = None,
     ) -> tuple[Selection, StreamHeld, str]:
-        catalogue = self.catalogue()
-        held = self._stream(catalogue, stream)
-        chosen = tuple(sorted(set(sources))) if sources else tuple(held.sources)
-        for source in chosen:
-            _known("source", source, held.sources)
-        family, why = _pick(held, question, family)
-        key = (stream, chosen, family)
-        selection = self._selections.setdefault(key, Selection(stream, chosen, family))
-        self._selections.move_to_end(key)
-        self._catalogue = refresh(selection, self.path, catalogue, self._wait)
+        catalogue = catalogue or self.catalogue()
+        while True:
+            held = self._stream(catalogue, stream)
+            chosen = tuple(sorted(set(sources))) if sources else tuple(held.sources)
+            for source in chosen:
+                _known("source", source, held.sources)
+            picked, why = _pick(held, question, family)
+            key = (stream, chosen, picked)
+            selection = self._selections.setdefault(key, Selection(stream, chosen, picked))
+            self._selections.move_to_end(key)
+            self._catalogue = refresh(selection, self.path, catalogue, self._wait)
+            if self._catalogue.generation == catalogue.generation:
+                break
+            catalogue = self._catalogue  # of a newer generation, in which there may be more sources or families
         self._evict(key)
-        return selection, self._catalogue.streams[stream], why
+        return selection, held, why
 
     def _stream(self, catalogue: Catalogue, stream: str) -> StreamHeld:
         _known("stream", stream, list(catalogue.streams))
@@ -190,15 +211,14 @@ class Store:
             )
         return selection.askable
 
-    def _asked(self, selection: Selection, question: Question, other: str | None) -> Estimate:
+    def _asked(self, selection: Selection, question: Question, partner: Selection | None) -> Estimate:
         askable = self._askable(selection)
-        if other is None:
-            return askable.answer(question)
-        second, _, _ = self._select(selection.stream, question, [other], selection.family)
-        partner = self._askable(second)
-        if not isinstance(askable, Sampled) or not isinstance(partner, Sampled):
+        if partner is None:
+            return askable.answer(_valued(question, askable))
+        other = self._askable(partner)
+        if not isinstance(askable, Sampled) or not isinstance(other, Sampled):
             raise UnanswerableError(f"family {selection.family!r} has no inner products; sample has")
-        return askable.answer(question, other=partner)
+        return askable.answer(question, other=other)
 
     def _dated(self, question: Question, held: StreamHeld, sources: Sequence[str]) -> Question:
         if question.as_of is not None:
@@ -207,18 +227,29 @@ class Store:
         return question if newest is None else question.at(newest)
 
     def _provenance(
-        self, selection: Selection, held: StreamHeld, question: Question, why: str, start: float
+        self,
+        selections: Sequence[Selection],
+        held: StreamHeld,
+        question: Question,
+        moments: NDArray[np.int64],
+        why: str,
+        start: float,
     ) -> Provenance:
-        covered = _asked_epochs(held, selection.sources, question)
+        first = selections[0]
+        assert isinstance(question.decay, Decay)
+        covered = {
+            epoch: one for one in selections for epoch in _asked_epochs(held, one.sources, question.decay, moments)
+        }
+        gaps = {gap for one in selections for gap in _missing(held, one, covered)}
         return Provenance(
-            stream=selection.stream,
-            sources=selection.sources,
-            family=selection.family,
+            stream=first.stream,
+            sources=first.sources,
+            family=first.family,
             why=why,
             epochs=len({(epoch.start, epoch.length) for epoch in covered}),
-            missing=_missing(held, selection, covered),
-            sketch_bytes=selection.sketch_bytes,
-            generation=selection.generation,
+            missing=tuple(sorted(gaps, key=lambda gap: (gap.start, gap.source, gap.reason))),
+            sketch_bytes=sum(one.sketch_bytes for one in selections),
+            generation=first.generation,
             elapsed_ms=(time.perf_counter() - start) * 1e3,
         )
 
@@ -254,45 +285,51 @@ def _pick(held: StreamHeld, question: Question, asked: str | None) -> tuple[str,
     return stored[0], f"the only stored family for {question.aggregate}"
 
 
-def _asked_epochs(held: StreamHeld, sources: Sequence[str], question: Question) -> list[Epoch]:
-    """The epochs that can carry weight: begun by the as-of time, and not wholly beyond the decay's horizon."""
-    assert isinstance(question.decay, Decay)
-    as_of = question.as_of if question.as_of is not None else 0
-    reach = question.decay.horizon * held.unit.denominator / held.unit.numerator
+def _asked_epochs(held: StreamHeld, sources: Sequence[str], decay: Decay, moments: NDArray[np.int64]) -> list[Epoch]:
+    """The epochs that can carry weight at one of these times: begun by then, and not wholly beyond the horizon."""
+    reach = decay.horizon * held.unit.denominator / held.unit.numerator
     wanted = set(sources)
-    return [
-        epoch
-        for epoch in held.epochs
-        if epoch.source in wanted and epoch.start <= as_of and epoch.start + epoch.length > as_of - reach
-    ]
+    ordered = sorted(moments.tolist())
+
+    def counts(epoch: Epoch) -> bool:
+        first = bisect_left(ordered, epoch.start)
+        return first < len(ordered) and ordered[first] - (epoch.start + epoch.length - 1) < reach
+
+    return [epoch for epoch in held.epochs if epoch.source in wanted and counts(epoch)]
 
 
-def _missing(held: StreamHeld, selection: Selection, covered: Sequence[Epoch]) -> tuple[Gap, ...]:
+def _missing(held: StreamHeld, selection: Selection, covered: Collection[Epoch]) -> list[Gap]:
     """Epochs with events but without a readable sketch of the family, and those a damaged sketch was set aside of."""
     stored = held.sketches.get(selection.family, {})
-    asked = set(covered)
     gaps = [
         Gap(epoch.source, epoch.start, epoch.length, selection.family, f"no {selection.family} sketch is stored")
         for epoch in covered
         if epoch not in stored
     ]
-    found = [gap for gap in selection.gaps if (gap.source, gap.start, gap.length) in asked]
-    aside = [
-        gap for gap in held.set_aside if gap.family == selection.family and (gap.source, gap.start, gap.length) in asked
-    ]
-    return tuple(sorted({*gaps, *found, *aside}, key=lambda gap: (gap.start, gap.source)))
+    aside = [gap for gap in held.set_aside if gap.family == selection.family]
+    return gaps + [gap for gap in [*selection.gaps, *aside] if Epoch(gap.source, gap.start, gap.length) in covered]
 
 
-def _marked(estimate: Estimate, provenance: Provenance) -> Estimate:
-    """An answer with gaps says so in its guarantee, and is no longer exact."""
+def _marked(guarantee: str, provenance: Provenance) -> str:
+    """The guarantee of an answer, which says so where the answer has gaps."""
     if provenance.complete:
-        return estimate
-    named = ", ".join(f"{gap.source} at {gap.start}" for gap in provenance.missing[:3])
-    more = f" and {len(provenance.missing) - 3} more" if len(provenance.missing) > 3 else ""
-    said = (
-        f"INCOMPLETE: {len(provenance.missing)} epochs are missing ({named}{more}); for the rest: {estimate.guarantee}"
-    )
-    return replace(estimate, guarantee=said)
+        return guarantee
+    epochs = sorted({(gap.start, gap.source) for gap in provenance.missing})
+    named = ", ".join(f"{source} at {start}" for start, source in epochs[:3])
+    more = f" and {len(epochs) - 3} more" if len(epochs) > 3 else ""
+    count = "1 epoch is" if len(epochs) == 1 else f"{len(epochs)} epochs are"
+    return f"INCOMPLETE: {count} missing ({named}{more}); for the rest: {guarantee}"
+
+
+def _valued(question: Question, askable: Sampled | Integral) -> Question:
+    """A value given as text is a key where the stream's values are keys, else the number that it spells."""
+    kind = askable.drawn.kind if isinstance(askable, Sampled) else askable.kind
+    if not isinstance(question.value, str) or kind is Kind.KEY:
+        return question
+    for read in (int, float):
+        with suppress(ValueError):
+            return replace(question, value=read(question.value))
+    return question
 
 
 def _known(what: str, name: str, names: Sequence[str]) -> None:

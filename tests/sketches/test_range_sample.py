@@ -80,11 +80,16 @@ def test_the_big_number_count_is_right() -> None:
         assert counted(start, weight, level) == sum(unit < PRIME >> level for unit in units(start, weight))
 
 
-def test_the_step_is_the_golden_one() -> None:
-    """The step is the whole part of PRIME over the golden ratio, exactly."""
-    golden = lambda x: x * x + x * PRIME < PRIME * PRIME  # noqa: E731  x < PRIME/φ, since x² + x·PRIME = PRIME² there
-    assert golden(STEP)
-    assert not golden(STEP + 1)
+def test_the_step_is_nearly_golden() -> None:
+    """Nothing else has so small partial quotients: all ones at first, none large as far as weights reach."""
+    top, bottom, before, index = PRIME, STEP, 0, 1
+    quotients = []
+    while index <= MAX_WEIGHT:
+        quotient, rest = divmod(top, bottom)
+        quotients.append(quotient)
+        top, bottom, before, index = bottom, rest, index, before + quotient * index
+    assert set(quotients[:30]) == {1}
+    assert max(quotients) <= 3
 
 
 @given(starts, small_weights, levels)
@@ -226,7 +231,7 @@ def interesting_weights() -> np.ndarray:
 
 
 def test_few_expected_units_are_one_or_none() -> None:
-    """Below 0.38 expected units no two units of an event are sampled together, so weight/π is exactly 1/p."""
+    """Below 0.29 expected units no two units of an event are sampled together, so weight/π is exactly 1/p."""
     weight = interesting_weights()
     for level in range(LEVELS):
         few = weight[weight * PROBABILITY[level] < _SINGLE_UNIT]
