@@ -1,8 +1,8 @@
 # Every target sets up what it needs. `make` alone lists them.
 
 PYTHON ?= python3
-PYTEST_ARGS ?=
-BENCHMARKS ?= build answers size coverage
+PYTEST_ARGS ?= -n 2
+BENCHMARKS ?= build answers size coverage audit query
 
 VENV := .venv
 BIN := $(VENV)/bin

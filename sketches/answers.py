@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numba import njit
 
 from sketches.asked import Answer, Asked, Floats, Ints, Rows
 from sketches.drawn import Drawn
@@ -20,7 +21,7 @@ from sketches.events import Kind
 from sketches.intervals import Total, ratio_bounds, share_bounds
 from sketches.joins import self_join
 from sketches.quantiles import quantiles
-from sketches.totals import span, total
+from sketches.totals import fade, total
 
 DEFAULT_TOP: Final = 10
 ORDERED: Final = frozenset(
@@ -238,17 +239,9 @@ def _heavy_hitters(asked: Asked) -> Answer:
     drawn, question = asked.drawn, asked.question
     distinct, codes = drawn.groups
     moment = int(asked.as_of[0])
-    rows = span(drawn.times, moment, asked.decay, drawn.unit)
-    fading = asked.decay(drawn.unit.seconds(moment - drawn.times[rows]))
-    columns, codes = drawn.weight_columns, codes[rows]
+    rows, fading = fade(drawn.times, moment, asked.decay, drawn.unit)
     used = np.array([np.count_nonzero(fading)])
-
-    def per_value(coefficients: Floats, weight: Floats) -> Floats:
-        return np.bincount(codes, coefficients[rows] * weight, minlength=len(distinct)).astype(np.float64)
-
-    certain = per_value(columns.linear[0], fading)
-    sampled = per_value(columns.linear[1], fading)
-    variance = per_value(columns.squared[0], np.square(fading))
+    certain, sampled, variance = _per_group(codes, drawn.time_columns, fading, rows.start, len(distinct))
     whole = certain.sum() + sampled.sum()
     if whole <= 0:
         return Answer(np.array([np.nan]), np.array([0.0]), np.array([1.0]), used)
@@ -271,6 +264,18 @@ def _heavy_hitters(asked: Asked) -> Answer:
     if not items:
         return Answer(np.array([0.0]), np.array([0.0]), np.array([1.0]), used)
     return Answer(value[:1], lower[:1], upper[:1], used, items)
+
+
+@njit(cache=True, nogil=True)
+def _per_group(codes: Rows, columns: Floats, fading: Floats, start: int, groups: int) -> Floats:
+    """Certain, sampled and variance sums of each group in one pass."""
+    sums = np.zeros((3, groups))
+    for row in range(len(fading)):
+        code = codes[start + row]
+        sums[0, code] += columns[0, start + row] * fading[row]
+        sums[1, code] += columns[1, start + row] * fading[row]
+        sums[2, code] += columns[2, start + row] * fading[row] * fading[row]
+    return sums
 
 
 def _shown(drawn: Drawn, value: np.generic) -> int | float | str:

@@ -58,7 +58,9 @@ class Asked:
         return unseen(self.drawn, self.decay, self.as_of, "count")
 
     def sums(self, columns: Columns, rows: Rows | None = None) -> Sums:
-        return decayed_sums(columns if rows is None else columns.rows(rows), self.drawn, self.decay, self.as_of)
+        if rows is None:
+            return decayed_sums(columns, self.drawn, self.decay, self.as_of)
+        return decayed_sums(columns.rows(rows), self.drawn, self.decay, self.as_of, whole=False)
 
     def weight(self, rows: Rows | None = None) -> tuple[Total, Ints]:
         sums = self.sums(self.drawn.weight_columns, rows)

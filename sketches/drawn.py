@@ -96,13 +96,24 @@ class Strata:
     count_doubt: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Columns:
     """Coefficients per row: `linear` are summed with f, `squared` with f²; rows are sorted by time."""
 
     times: Ints
     linear: Floats
     squared: Floats
+
+    @cached_property
+    def prefixes(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Prefix sums of both, plain and weighed by the time since the first row; they serve every decay."""
+        offset = (self.times - self.times[0]).astype(np.float64)
+        return (
+            _prefix(self.linear),
+            _prefix(self.linear * offset),
+            _prefix(self.squared),
+            _prefix(self.squared * offset),
+        )
 
     def rows(self, which: NDArray[np.intp]) -> Columns:
         return Columns(self.times[which], self.linear[:, which], self.squared[:, which])
@@ -188,6 +199,24 @@ class Drawn:
         return np.ascontiguousarray(columns[:, self.by_value].T)
 
     @cached_property
+    def time_columns(self) -> Floats:
+        """Certain, sampled and variance coefficients of Σ w·f in the order of time, in one array."""
+        return np.concatenate([self.weight_columns.linear, self.weight_columns.squared])
+
+    def blocks(self, stride: int) -> NDArray[np.int32]:
+        """For each row the block of `stride` values, in their order, that it belongs to."""
+        if stride not in self._blocks:
+            block = np.empty(len(self), np.int32)
+            block[self.by_value] = np.arange(len(self)) // stride
+            self._blocks.clear()
+            self._blocks[stride] = block
+        return self._blocks[stride]
+
+    @cached_property
+    def _blocks(self) -> dict[int, NDArray[np.int32]]:
+        return {}
+
+    @cached_property
     def groups(self) -> tuple[Column, NDArray[np.intp]]:
         """The distinct values, and for each row the number of its value."""
         distinct, codes = np.unique(self.values, return_inverse=True)
@@ -254,6 +283,13 @@ def side_by_side(parts: Sequence[Drawn]) -> Drawn:
         greatest_weight=max(part.greatest_weight for part in filled),
         lost_before=max(part.lost_before for part in filled),
     )
+
+
+def _prefix(rows: Floats) -> Floats:
+    """Prefix sums with a leading zero, one row of the result per table row: what one lookup needs lies together."""
+    sums = np.zeros((rows.shape[1] + 1, rows.shape[0]))
+    np.cumsum(rows.T, axis=0, out=sums[1:])
+    return sums
 
 
 def _strata(sample: NestedSample, copies: int, extremes: Extremes) -> Strata:

@@ -31,8 +31,8 @@ _TIME_FACTOR = np.uint64(0x9FB21C651E98DF25)
 _VALUE_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 _WEIGHT_FACTOR = np.uint64(0xA0761D6478BD642F)
 
-# Of an event's hash 56 bits are kept: a byte less for every stored event. Two events are taken for one only if they also
-# agree in time, value and weight, which for a million such events in one second happens once in 100,000 sketches.
+# Of an event's hash 56 bits are kept: a byte less for every stored event. Two events are taken for one only if they
+# also agree in time, value and weight, which for a million such events in one second happens once in 100,000 sketches.
 HASH_SHIFT = 8
 _KEPT_BITS = np.uint64((1 << 64) - (1 << HASH_SHIFT))
 

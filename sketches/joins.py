@@ -15,7 +15,7 @@ from sketches.drawn import Drawn
 from sketches.errors import IncompatibleError
 from sketches.events import Column
 from sketches.intervals import Total
-from sketches.totals import span, unseen
+from sketches.totals import fade, unseen
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +25,7 @@ class _Faded:
 
     def __init__(self, drawn: Drawn, asked: Asked) -> None:
         moment = int(asked.as_of[0])
-        self.rows = span(drawn.times, moment, asked.decay, drawn.unit)
-        fading = asked.decay(drawn.unit.seconds(moment - drawn.times[self.rows]))
+        self.rows, fading = fade(drawn.times, moment, asked.decay, drawn.unit)
         self.own = drawn.weights[self.rows] * fading
         self.amount = drawn.amounts[self.rows] * fading
         self.doubt = drawn.doubt[self.rows]

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from sketches.decay import Decay
 from sketches.drawn import Drawn
 from sketches.intervals import Total, share_bounds
-from sketches.totals import FEW, all_but_faded, pieces, span
+from sketches.totals import FEW, FINE, LARGE, TOLERANCE, all_but_faded, fade, pieces_for
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ has reached it
 _PLACES: Final = 512
+_MANY_PLACES: Final = 4096  # for one time over very many rows
 
 
 def quantiles(
@@ -51,26 +52,23 @@ def _quantiles(
 ) -> tuple[Floats, Floats, Floats, Ints]:
     rows, times = len(drawn), len(as_of)
     order = drawn.by_value
-    stride = 1 if times <= FEW else max(1, rows // _PLACES)
+    plain = times <= FEW and rows < LARGE
+    stride = 1 if plain else max(1, rows // (_PLACES if times > FEW else _MANY_PLACES))
     places = np.append(np.arange(stride, rows, stride), rows)  # rows counted up to each place
     sums = np.empty((3, times, len(places)))
     reached = np.empty(times, np.int64)
     used = np.empty(times, np.int64)
-    if times <= FEW:
+    if plain:
         for at, moment in enumerate(as_of.tolist()):
-            inside = span(drawn.times, moment, decay, drawn.unit)
+            inside, faded = fade(drawn.times, moment, decay, drawn.unit)
             fading = np.zeros(rows)
-            fading[inside] = decay(drawn.unit.seconds(moment - drawn.times[inside]))
+            fading[inside] = faded
             used[at] = np.count_nonzero(fading)
             reached[at] = _sweep_one(order, drawn.quantile_columns, fading, phi * (1.0 - _ROUNDING), sums[:, at])
     else:
-        oldest = max(0, int(as_of.max() - drawn.times[0]))
-        table = pieces(decay, drawn.unit, (1 << oldest.bit_length()) - 1)
-        columns = np.concatenate([drawn.weight_columns.linear, drawn.weight_columns.squared])
-        block = np.empty(rows, np.int32)
-        block[order] = np.minimum(np.arange(rows) // stride, len(places) - 1)
+        table = pieces_for(drawn.times, int(as_of.max()), drawn.unit, decay, TOLERANCE if times > FEW else FINE)
         _sweep_all(
-            drawn.times, columns, order, block, as_of, table.first, table.height, table.slope,
+            drawn.times, drawn.time_columns, order, drawn.blocks(stride), as_of, table.first, table.height, table.slope,
             phi * (1.0 - _ROUNDING), stride, sums, reached, used,
         )  # fmt: skip
     values = drawn.sorted_values
@@ -87,9 +85,9 @@ def _quantiles(
 def sweep(drawn: Drawn, decay: Decay, as_of: int) -> tuple[Floats, Floats]:
     """At one time the cumulated certain, sampled and variance sums along the values, and the sorted values."""
     sums = np.zeros((3, len(drawn)))
-    inside = span(drawn.times, as_of, decay, drawn.unit)
+    inside, faded = fade(drawn.times, as_of, decay, drawn.unit)
     fading = np.zeros(len(drawn))
-    fading[inside] = decay(drawn.unit.seconds(as_of - drawn.times[inside]))
+    fading[inside] = faded
     _sweep_one(drawn.by_value, drawn.quantile_columns, fading, 0.5, sums)
     return sums, drawn.sorted_values
 

@@ -1,9 +1,9 @@
 """Decayed sums over sampled rows, at one as-of time or at hundreds in one pass.
 
-One time costs one evaluation of the decay and a few dot products. For many times the decay is laid out once as a
-table of straight pieces over whole ages (exact at both ends of every piece, within TOLERANCE of the decay in between,
-jumps and corners found by bisection); then prefix sums of the rows give each piece's share of each answer, and the
-cost does not grow with the number of rows.
+One time costs one evaluation of the decay and a few dot products. For many times, or very many rows, the decay is laid
+out once as a table of straight pieces over whole ages (exact at both ends of every piece, within a tolerance of the
+decay in between, jumps and corners found by bisection); then prefix sums of the rows, which serve every decay, give
+each piece's share of each answer, and the cost does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 TOLERANCE: Final = 1e-4  # of the decay's value, where that is above NEGLIGIBLE
 SQUARE_TOLERANCE: Final = 1e-3  # the same for f², which only variances need
 NEGLIGIBLE: Final = 1e-9
+FINE: Final = 1e-6  # the same for single answers over very many rows
+LARGE: Final = 200_000  # rows from which a table of the decay is cheaper than the decay of each row
 FEW: Final = 6  # as-of times up to which plain evaluation is cheaper than a table
 _FADED: Final = 1e-5
 _MOST_PIECES: Final = 20_000
@@ -40,9 +42,10 @@ class Sums:
     used: Ints
 
 
-def decayed_sums(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Sums:
-    """Every column's decayed sum at every as-of time."""
-    if len(as_of) <= FEW or len(columns.times) == 0:
+def decayed_sums(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints, *, whole: bool = True) -> Sums:
+    """Every column's decayed sum at every as-of time; not `whole` where the columns are some rows for one question."""
+    rows = len(columns.times)
+    if rows == 0 or (len(as_of) <= FEW and (rows < LARGE or not whole)):
         return _one_by_one(columns, drawn, decay, as_of)
     sums = _by_pieces(columns, drawn.unit, decay, as_of)
     faded = all_but_faded(columns.times, drawn.unit, decay, as_of)
@@ -64,8 +67,7 @@ def _one_by_one(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Su
     squared = np.zeros((len(as_of), len(columns.squared)))
     used = np.zeros(len(as_of), np.int64)
     for at, moment in enumerate(as_of.tolist()):
-        rows = span(columns.times, moment, decay, drawn.unit)
-        fading = decay(drawn.unit.seconds(moment - columns.times[rows]))
+        rows, fading = fade(columns.times, moment, decay, drawn.unit)
         _weigh(columns.linear, columns.squared, fading, rows.start, linear[at], squared[at])
         used[at] = np.count_nonzero(fading)
     return Sums(linear, squared, used)
@@ -84,6 +86,31 @@ def _weigh(linear: Floats, squared: Floats, fading: Floats, start: int, sums: Fl
         for row in range(len(fading)):
             mass += squared[column, start + row] * fading[row] * fading[row]
         squares[column] = mass
+
+
+def fade(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> tuple[slice, Floats]:
+    """The rows that can carry weight and f of each: plainly, or for very many rows off a fine table of the decay."""
+    rows = span(times, as_of, decay, unit)
+    inside = times[rows]
+    if len(inside) < LARGE or len(all_but_faded(inside, unit, decay, np.array([as_of]))):
+        return rows, decay(unit.seconds(as_of - inside))
+    table = pieces_for(inside, as_of, unit, decay, FINE)
+    return rows, _read_off(inside, as_of, table.first, table.height, table.slope)
+
+
+@njit(cache=True, nogil=True)
+def _read_off(times: Ints, as_of: int, first: Ints, height: Floats, slope: Floats) -> Floats:
+    """f of rows sorted by time, walking back along the pieces."""
+    fading = np.zeros(len(times))
+    piece = 0
+    for row in range(len(times) - 1, -1, -1):
+        age = as_of - times[row]
+        while piece < len(height) and age >= first[piece + 1]:
+            piece += 1
+        if piece == len(height):
+            break
+        fading[row] = height[piece] + slope[piece] * (age - first[piece])
+    return fading
 
 
 def span(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> slice:
@@ -107,8 +134,14 @@ class Pieces:
     square_slope: Floats
 
 
+def pieces_for(times: Ints, as_of: int, unit: TimeUnit, decay: Decay, tolerance: float) -> Pieces:
+    """The table that reaches the oldest row; rounded up, so that a chart which moves on a little finds it again."""
+    oldest = max(0, as_of - int(times[0]))
+    return pieces(decay, unit, (1 << oldest.bit_length()) - 1, tolerance)
+
+
 @lru_cache(maxsize=64)
-def pieces(decay: Decay, unit: TimeUnit, oldest: int) -> Pieces:
+def pieces(decay: Decay, unit: TimeUnit, oldest: int, tolerance: float = TOLERANCE) -> Pieces:
     """The decay as straight pieces over the ages 0 … oldest."""
 
     def fading(ages: Ints) -> Floats:
@@ -128,7 +161,7 @@ def pieces(decay: Decay, unit: TimeUnit, oldest: int) -> Pieces:
             exact = fading(probe)
             part = (probe - first) / np.maximum(length, 1)
             scale = np.maximum(exact, NEGLIGIBLE)
-            coarse |= np.abs(exact - start - (end - start) * part) > TOLERANCE * scale
+            coarse |= np.abs(exact - start - (end - start) * part) > tolerance * scale
             square = np.square(start) + (np.square(end) - np.square(start)) * part
             coarse |= np.abs(np.square(exact) - square) > SQUARE_TOLERANCE * np.square(scale)
         coarse &= length >= 2
@@ -149,17 +182,10 @@ def pieces(decay: Decay, unit: TimeUnit, oldest: int) -> Pieces:
 
 
 def _by_pieces(columns: Columns, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
-    origin = columns.times[0]
-    oldest = max(0, int(as_of.max() - origin))
-    # rounded up, so that a chart which moves on a little finds the same table again
-    table = pieces(decay, unit, (1 << oldest.bit_length()) - 1)
-    offset = (columns.times - origin).astype(np.float64)
+    table = pieces_for(columns.times, int(as_of.max()), unit, decay, TOLERANCE if len(as_of) > FEW else FINE)
     linear, squared, used = _sum_pieces(
         columns.times,
-        _prefix(columns.linear),
-        _prefix(columns.linear * offset),
-        _prefix(columns.squared),
-        _prefix(columns.squared * offset),
+        *columns.prefixes,
         as_of,
         table.first,
         table.height,
@@ -168,13 +194,6 @@ def _by_pieces(columns: Columns, unit: TimeUnit, decay: Decay, as_of: Ints) -> S
         table.square_slope,
     )
     return Sums(linear, squared, used)
-
-
-def _prefix(rows: Floats) -> Floats:
-    """Prefix sums with a leading zero, one row of the result per table row: what one lookup needs lies together."""
-    sums = np.zeros((rows.shape[1] + 1, rows.shape[0]))
-    np.cumsum(rows.T, axis=0, out=sums[1:])
-    return sums
 
 
 @njit(cache=True, nogil=True)

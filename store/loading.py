@@ -28,7 +28,7 @@ Slot = tuple[int, int]  # start and length of an epoch, whatever the source
 
 # Merged to answer, the union of many sources may keep several sketches' worth of rows, for accuracy; not all of them,
 # for speed.
-ANSWER_ROOM: Final = 4
+ANSWER_ROOM: Final = 2
 
 
 @dataclass

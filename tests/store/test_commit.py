@@ -1,0 +1,260 @@
+"""Commits: whole or not at all, and a store that does not depend on how its events were spread over runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from sketches import Question, Sample
+from sketches.drawn import TimeUnit
+from sketches.errors import IncompatibleError
+from sketches.integral import Integral
+from store import InputFile, Part, Reject, Run, Store, StoreError, Stream, commit
+from tests.oracle import Oracle
+from tests.store.helpers import (
+    EPOCH,
+    NOON,
+    STREAM,
+    content,
+    events,
+    flipped,
+    overlapping,
+    part,
+    parts,
+    payloads,
+    replace_payload,
+    run_of,
+    stored,
+)
+from tests.streams import STREAMS, joined
+
+ROWS = STREAMS["late"](3_000, 1)
+FIRST = int(ROWS.t.min() - ROWS.t.min() % EPOCH)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "wane.duckdb"
+
+
+def test_a_run_is_stored_with_all_that_belongs_to_it(path: Path) -> None:
+    """Sketches, epochs, ledger, files, rejects, labels, settings and the generation of one commit."""
+    rows = STREAMS["keys"](40, 1).take(np.arange(3))
+    run = Run(
+        Stream(STREAM, EPOCH, TimeUnit(1, 1000), {"epsilon": 0.05}),
+        [Part("north", 0, EPOCH, 3, 7.0, 5, 99, [Sample.build(events(rows), unit=TimeUnit(1, 1000))])],
+        NOON,
+        NOON + timedelta(seconds=2),
+        files=[InputFile("a.parquet", 123, "f00", 4)],
+        rejects=[Reject("no time", 1, [{"id": 4, "time": None}])],
+        rows=4,
+        conflicts=2,
+        labels={2**64 - 1: "/index.html"},
+    )
+    assert commit(path, run) == 1
+    found = content(path)
+    payload = run.parts[0].sketches[0].to_bytes()
+    assert found["wane"] == [(1, 1)]
+    assert found["streams"] == [(STREAM, 1, 1000, EPOCH, '{"epsilon": 0.05}')]
+    assert found["epochs"] == [(STREAM, "north", 0, EPOCH, 3, 7.0, 5, 99)]
+    assert found["sketches"] == [(STREAM, "north", 0, EPOCH, "sample", 1, len(payload), 1, payload)]
+    assert found["runs"] == [(1, STREAM, NOON, NOON + timedelta(seconds=2), 4, 1, 2, 1)]
+    assert found["files"] == [(1, STREAM, "a.parquet", 123, "f00", 4)]
+    assert found["rejects"] == [(1, STREAM, "no time", 1, '[{"id": 4, "time": null}]')]
+    assert found["labels"] == [(STREAM, 2**64 - 1, "/index.html")]
+    assert found["set_aside"] == []
+
+
+def test_late_events_merge_into_the_stored_epoch(path: Path) -> None:
+    """Two commits into the same epochs hold the bytes of one sketch built from all events at once."""
+    early, late = ROWS.split(2, 7)
+    stored(path, {"north": early}, epsilon=0.2)
+    stored(path, {"north": late}, epsilon=0.2)
+    at_once = parts({"north": ROWS}, epsilon=0.2)
+    assert payloads(path) == {(one.source, one.start, "sample"): one.sketches[0].to_bytes() for one in at_once}
+    held = Store(path).catalogue().streams[STREAM].epochs
+    assert sum(epoch.events for epoch in held.values()) == len(ROWS)
+    assert sum(epoch.weight for epoch in held.values()) == ROWS.w.sum()
+    for epoch, known in held.items():
+        inside = ROWS.t[(ROWS.t >= epoch.start) & (ROWS.t < epoch.start + epoch.length)]
+        assert (known.oldest, known.newest) == (inside.min(), inside.max())
+
+
+@pytest.mark.parametrize("runs", [2, 5])
+def test_several_commits_equal_one(path: Path, runs: int) -> None:
+    """However the rows of overlapping sources are spread over runs, in any order, the sketches are the same."""
+    sources = overlapping(ROWS, ["east", "north", "west"], 3)
+    stored(path, sources, epsilon=0.2)
+    spread = path.with_name("spread.duckdb")
+    split = {name: rows.shuffled(5).split(runs, 11) for name, rows in sources.items()}
+    for number in range(runs):
+        stored(spread, {name: pieces[number] for name, pieces in split.items()}, epsilon=0.2)
+    assert payloads(spread) == payloads(path)
+    assert content(spread)["epochs"] == content(path)["epochs"]
+    assert content(spread)["wane"] == [(1, runs)]
+
+
+def test_committing_the_same_rows_again_changes_no_sample(path: Path) -> None:
+    """The sample forgives what the ledger did not catch."""
+    stored(path, {"north": ROWS}, epsilon=0.2)
+    before = payloads(path)
+    stored(path, {"north": ROWS}, epsilon=0.2)
+    assert payloads(path) == before
+
+
+def test_parts_of_one_run_in_one_epoch_merge(path: Path) -> None:
+    """A run may hand over an epoch in pieces; one row is stored, and late events do not lose a piece."""
+    rows = ROWS.take(ROWS.t < FIRST + EPOCH)
+    pieces = rows.split(3, 1)
+    commit(path, run_of([part(piece, "north", FIRST) for piece in pieces[:2]]))
+    commit(path, run_of([part(pieces[2], "north", FIRST)]))
+    assert payloads(path) == {("north", FIRST, "sample"): part(rows, "north", FIRST).sketches[0].to_bytes()}
+    assert len(content(path)["sketches"]) == len(content(path)["epochs"]) == 1
+
+
+def test_families_merge_each_for_itself(path: Path) -> None:
+    """An epoch with two families keeps both through late events."""
+    rows = ROWS.take(ROWS.t < FIRST + EPOCH)
+    early, late = rows.split(2, 3)
+    for piece in (early, late):
+        commit(path, run_of([part(piece, "north", FIRST, families=("sample", "integral"))]))
+    assert payloads(path) == {
+        ("north", FIRST, "sample"): Sample.build(events(rows)).to_bytes(),
+        ("north", FIRST, "integral"): Integral.build(events(rows), decay="window:20m").to_bytes(),
+    }
+
+
+def test_only_the_rows_that_a_commit_touches_get_its_generation(path: Path) -> None:
+    """What readers need to know to re-read no more than what changed."""
+    stored(path, {"north": ROWS, "south": ROWS})
+    commit(path, run_of([part(ROWS.take(ROWS.t < FIRST + EPOCH), "south", FIRST)]))
+    held = Store(path).catalogue().streams[STREAM].sketches["sample"]
+    changed = [(epoch.source, epoch.start) for epoch, (generation, _) in held.items() if generation == 2]
+    assert changed == [("south", FIRST)]
+    assert len(held) == 14
+
+
+def test_streams_do_not_touch_each_other(path: Path) -> None:
+    """Same source, same epochs, another stream: other rows."""
+    stored(path, {"north": ROWS}, stream="calls")
+    before = payloads(path, "calls")
+    stored(path, {"north": STREAMS["uniform"](500, 2)}, stream="requests")
+    assert payloads(path, "calls") == before
+    assert Store(path).ask("requests", Question("count")).estimate.value == 500
+
+
+def test_replacing_drops_the_epochs_of_a_range_first(path: Path) -> None:
+    """A backfill: inside the range only the new events count, outside the old ones stay; its edges are epochs' own."""
+    stored(path, {"north": ROWS, "south": ROWS})
+    again = STREAMS["late"](500, 9)
+    middle = again.take((again.t >= FIRST + EPOCH) & (again.t < FIRST + 3 * EPOCH))
+    run = run_of(parts({"north": middle}))
+    assert commit(path, run, replacing=(FIRST + EPOCH, FIRST + 3 * EPOCH)) == 2
+    outside = ROWS.take((ROWS.t < FIRST + EPOCH) | (ROWS.t >= FIRST + 3 * EPOCH))
+    question = Question("sum", "exp:half_life=20m")
+    answer = Store(path).ask(STREAM, question, sources=["north"])
+    assert answer.provenance.complete
+    assert answer.estimate.value == pytest.approx(Oracle(joined([outside, middle])).answer(question))
+    south = Store(path).ask(STREAM, question, sources=["south"])
+    assert south.estimate.value == pytest.approx(Oracle(outside).answer(question))
+
+
+def test_replacing_forgets_what_was_set_aside(path: Path) -> None:
+    """Events that were read again are no gap any more."""
+    stored(path, {"north": ROWS})
+    replace_payload(path, "north", FIRST, b"damaged")
+    stored(path, {"north": ROWS})
+    assert not Store(path).ask(STREAM, Question("count")).provenance.complete
+    commit(path, run_of(parts({"north": ROWS})), replacing=(FIRST, FIRST + EPOCH))
+    answer = Store(path).ask(STREAM, Question("count"))
+    assert answer.provenance.complete
+    assert answer.estimate.value == len(ROWS)
+
+
+@pytest.mark.parametrize("unit", [TimeUnit(1, 1000), TimeUnit(60, 1)])
+def test_another_unit_of_time_is_refused(path: Path, unit: TimeUnit) -> None:
+    """A stream's clock is part of what it is; both units are named and nothing is written."""
+    stored(path, {"north": ROWS})
+    before = content(path)
+    named = f"{unit.numerator}/{unit.denominator} s"
+    with pytest.raises(StoreError, match=rf"'calls' counts time in 1/1 s, not {named}; another unit needs another"):
+        commit(path, run_of(parts({"north": ROWS}, unit=unit), unit=unit))
+    assert content(path) == before
+
+
+def test_events_sampled_to_another_accuracy_are_refused_whole(path: Path) -> None:
+    """A run whose late events cannot merge leaves nothing behind, not even its epochs that could."""
+    stored(path, {"north": ROWS})
+    before = content(path)
+    fine = part(STREAMS["uniform"](10, 1), "south", FIRST)
+    with pytest.raises(IncompatibleError, match="different parameters"):
+        commit(path, run_of([fine, *parts({"north": ROWS}, epsilon=0.3)]))
+    assert content(path) == before
+
+
+@pytest.mark.parametrize("failing", ["runs", "labels", "rejects", "files"])
+def test_a_commit_that_fails_late_leaves_no_trace(path: Path, failing: str) -> None:
+    """Where the ledger cannot be written, the sketches written just before it are gone as well."""
+    stored(path, {"north": ROWS})
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"ALTER TABLE {failing} ADD COLUMN surprise INTEGER")
+    before = content(path)
+    everything = {
+        "labels": {1: "one"},
+        "rejects": [Reject("no time", 1)],
+        "files": [InputFile("a.parquet", 1, "f00", 1)],
+    }
+    with pytest.raises(StoreError):
+        commit(path, run_of(parts({"south": ROWS}), **everything))
+    assert content(path) == before
+
+
+def test_nothing_is_left_in_the_write_ahead_log(path: Path) -> None:
+    """A log that was cut short would lose commits silently, so each commit ends in the file itself."""
+    for seed in range(3):
+        stored(path, {"north": STREAMS["uniform"](50, seed)})
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+    copied = path.with_name("copy.duckdb")
+    copied.write_bytes(path.read_bytes())
+    assert Store(copied).catalogue().generation == 3
+
+
+def test_a_run_without_events_still_counts(path: Path) -> None:
+    """A file of rejects only: the ledger knows it, no epoch appears."""
+    rejects = [Reject("no time", 4, ["a", "b"])]
+    assert commit(path, run_of([], rejects=rejects, rows=4, files=[InputFile("a.csv", 9, "f00", 4)])) == 1
+    found = content(path)
+    assert len(found["runs"]) == len(found["files"]) == len(found["rejects"]) == 1
+    assert found["epochs"] == found["sketches"] == []
+
+
+def test_labels_are_kept_once(path: Path) -> None:
+    """A key that many runs bring has one row, in each stream."""
+    commit(path, run_of([], labels={1: "one", 2: "two"}))
+    commit(path, run_of([], labels={2: "two", 3: "three"}))
+    commit(path, run_of([], stream="other", labels={2: "two"}))
+    kept = [(STREAM, 1, "one"), (STREAM, 2, "two"), (STREAM, 3, "three"), ("other", 2, "two")]
+    assert content(path)["labels"] == kept
+
+
+def test_late_events_of_a_damaged_epoch_are_kept_and_the_gap_is_known(path: Path) -> None:
+    """The damaged bytes move aside with their reason; the late events answer, and the epoch stays named as a gap."""
+    rows = ROWS.take(ROWS.t < FIRST + EPOCH)
+    early, late = rows.split(2, 3)
+    commit(path, run_of([part(early, "north", FIRST)]))
+    damaged = flipped(payloads(path)["north", FIRST, "sample"], -1)
+    replace_payload(path, "north", FIRST, damaged)
+    commit(path, run_of([part(late, "north", FIRST)]))
+    ((stream, source, start, length, family, generation, reason, payload),) = content(path)["set_aside"]
+    assert (stream, source, start, length, family, generation) == (STREAM, "north", FIRST, EPOCH, "sample", 2)
+    assert "checksum" in reason
+    assert payload == damaged
+    answer = Store(path).ask(STREAM, Question("count"))
+    assert answer.estimate.value == len(late)
+    assert answer.estimate.guarantee.startswith(f"INCOMPLETE: 1 epoch is missing (north at {FIRST})")
+    commit(path, run_of([part(late, "north", FIRST)]))
+    assert not Store(path).ask(STREAM, Question("count")).provenance.complete

@@ -1,0 +1,158 @@
+"""A writer killed with SIGKILL at random moments: the store then opens by itself and holds one generation, whole."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numpy as np
+
+from sketches import Question, Sample
+from store import InputFile, Part, Reject, Run, Store, commit
+from tests.store.helpers import EPOCH, NOON, PROCESSES, STREAM, content, events, part, run_of
+from tests.streams import Stream as Rows
+
+KILLS = 55
+KILLS_AT_CREATION = 12
+LONGEST = 0.2  # seconds, about two commits
+
+
+def fresh(number: int) -> Rows:
+    """The events that commit `number` brings to its own epoch."""
+    ids = 1000 * number + np.arange(8)
+    return Rows.of("fresh", ids, EPOCH * number + np.arange(8), ids % 5, 1 + ids % 3)
+
+
+def late(number: int) -> Rows:
+    """The events that commit `number` brings to the epoch before."""
+    ids = 1000 * number + 500 + np.arange(3)
+    return Rows.of("late", ids, EPOCH * (number - 1) + 100 + np.arange(3), ids % 5)
+
+
+@cache
+def run(number: int) -> Run:
+    """What commit `number` brings: a new epoch, late events, and a line in every table of the ledger."""
+    found = [part(fresh(number), "north", EPOCH * number)]
+    if number > 1:
+        found.append(part(late(number), "north", EPOCH * (number - 1)))
+    return run_of(
+        found,
+        rows=number,
+        files=[InputFile(f"{number}.parquet", number, "f00", number)],
+        rejects=[Reject("no time", number)],
+        labels={number: f"label {number}"},
+    )
+
+
+@cache
+def epoch(number: int, with_late: bool) -> tuple[bytes, tuple[Any, ...]]:
+    """The payload of an epoch, and its row, with or without its late events."""
+    rows = [fresh(number), late(number + 1)] if with_late else [fresh(number)]
+    sketch = Sample.build(events(rows[0]))
+    for more in rows[1:]:
+        sketch = sketch.insert(events(more))
+    known: list[Part] = [part(one, "north", EPOCH * number) for one in rows]
+    row = (
+        STREAM,
+        "north",
+        EPOCH * number,
+        EPOCH,
+        sum(one.events for one in known),
+        sum(one.weight for one in known),
+        min(one.oldest for one in known),
+        max(one.newest for one in known),
+    )
+    return sketch.to_bytes(), row
+
+
+def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table after so many commits."""
+    numbers = range(1, generation + 1)
+    epochs = {number: epoch(number, number < generation) for number in numbers}
+    tables: dict[str, list[tuple[Any, ...]]] = {
+        "wane": [(1, generation)],
+        "streams": [(STREAM, 1, 1, EPOCH, json.dumps({}))][:generation],
+        "epochs": [row for _, row in epochs.values()],
+        "sketches": [
+            (*row[:4], "sample", 1, len(payload), min(number + 1, generation), payload)
+            for number, (payload, row) in epochs.items()
+        ],
+        "set_aside": [],
+        "runs": [(number, STREAM, NOON, NOON, number, number, 0, 1 + (number > 1)) for number in numbers],
+        "files": [(number, STREAM, f"{number}.parquet", number, "f00", number) for number in numbers],
+        "rejects": [(number, STREAM, "no time", number, "[]") for number in numbers],
+        "labels": [(STREAM, number, f"label {number}") for number in numbers],
+    }
+    return {name: sorted(rows, key=repr) for name, rows in tables.items()}
+
+
+def write(path: Path, runs: Sequence[Run], done: Connection) -> None:
+    """Commit without a pause, say each time that it is done, and wait to be killed."""
+    done.send(runs[0].rows - 1)
+    for following in runs:
+        done.send(commit(path, following))
+    signal.pause()
+
+
+def cut(path: Path, number: int, commits: int, seconds: float) -> int:
+    """Kill a writer that begins with commit `number`, so many commits and seconds later; the last one it saw done."""
+    here, there = PROCESSES.Pipe(duplex=False)
+    writer = PROCESSES.Process(target=write, args=(path, [run(number + more) for more in range(8)], there))
+    writer.start()
+    there.close()
+    for _ in range(1 + commits):
+        done = here.recv()
+    sleep(seconds)
+    writer.kill()
+    writer.join()
+    assert writer.exitcode == -9
+    try:
+        while True:
+            done = here.recv()
+    except EOFError:
+        return done
+
+
+def test_a_killed_writer_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
+    """At least 50 kills: each time the store answers at once, all tables agree on generation g or g + 1, and the next
+    writer goes on from there."""
+    path = tmp_path / "wane.duckdb"
+    rng = np.random.default_rng(20260131)
+    generation, logs, ahead = commit(path, run(1)), 0, 0
+    for _ in range(KILLS):
+        done = cut(path, generation + 1, 1, rng.uniform(0, LONGEST))
+        logs += path.with_name(path.name + ".wal").exists()
+        answer = Store(path).ask(STREAM, Question("count"))
+        generation = answer.provenance.generation
+        assert generation in (done, done + 1)
+        ahead += generation == done + 1
+        assert answer.provenance.complete
+        assert answer.estimate.value == 11 * generation - 3
+        assert content(path) == whole(generation)
+    print("KILLS", logs, ahead, generation)
+    assert logs > 0  # some kills did hit a commit before its end
+    assert ahead > 0  # and some a commit that was whole, but not yet known to be
+    assert commit(path, run(generation + 1)) == generation + 1
+    assert content(path) == whole(generation + 1)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_writer_killed_while_it_creates_the_store(tmp_path: Path) -> None:
+    """There is no store or a whole one, and whoever comes next needs no help."""
+    rng = np.random.default_rng(7)
+    absent = 0
+    for kill in range(KILLS_AT_CREATION):
+        path = tmp_path / f"{kill}.duckdb"
+        done = cut(path, 1, 0, rng.uniform(0, 0.06))
+        absent += not path.exists()
+        generation = content(path)["wane"][0][1] if path.exists() else 0
+        assert generation in (done, done + 1)
+        assert commit(path, run(generation + 1)) == generation + 1
+        assert content(path) == whole(generation + 1)
+    assert absent > 0
