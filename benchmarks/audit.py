@@ -83,7 +83,7 @@ class Trial:
     asked: Asked
     confidence: float
     missed: bool
-    width: float  # of the interval over the exact answer; NaN where that is 0
+    width: float  # of the interval over its middle: 2 where the lower limit is 0
     found: str
 
 
@@ -353,7 +353,7 @@ def tried(asked: Asked, truth: Any, estimate: Estimate) -> Trial:
     else:
         triples = [(estimate.lower, truth, estimate.upper)]
     missed = [not low - ROUNDING * abs(low) <= exact <= high + ROUNDING * abs(high) for low, exact, high in triples]
-    widths = [(high - low) / exact for low, exact, high in triples if exact > 0]
+    widths = [2 * (high - low) / (high + low) for low, _, high in triples if high > 0]
     shown = "; ".join(f"{low:.6g} … {high:.6g}, exact {exact:.6g}" for low, exact, high in triples[:3])
     return Trial(asked, estimate.confidence, any(missed), float(np.mean(widths)) if widths else math.nan, shown)
 
@@ -451,8 +451,8 @@ def main() -> None:
     text = (
         "The value and the key column of each data set as two streams by source and epoch; every answer comes from a "
         "store through the planner, the exact one from DuckDB over the raw rows (identical rows are one event). A list "
-        "of heavy hitters is one trial: all its intervals must hold. Widths are of intervals over exact answers above "
-        "0; rare predicates make their mean large.\n"
+        "of heavy hitters is one trial: all its intervals must hold. Widths are of intervals over their middle, hence "
+        "200% where the lower limit is 0 (rare predicates); of answers that are not exact.\n"
     )
     for epsilon in chosen.epsilons:
         with tempfile.TemporaryDirectory(prefix="wane-audit-") as folder:
@@ -468,7 +468,12 @@ def main() -> None:
             ("decay", lambda trial: trial.asked.question.decay.name),
         ):
             text += tabled(trials, name, key) + "\n\n"
-    publish("accuracy.md", "Audit on real data", "python -m benchmarks.audit", text.rstrip("\n"))
+    command = "python -m benchmarks.audit"
+    for name in ("questions", "seeds", "epsilons"):
+        given = getattr(chosen, name)
+        if given != options.get_default(name):
+            command += f" --{name} {' '.join(map(str, given)) if isinstance(given, list) else given}"
+    publish("accuracy.md", "Audit on real data", command, text.rstrip("\n"))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,12 @@ from sketches.answers import DEFAULT_TOP
 from sketches.codec import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
 from sketches.decay import Decay, parse_decay
 from sketches.drawn import SECOND, Extremes, TimeUnit
-from sketches.errors import CorruptError, DecayError, IncompatibleError, QuestionError, UnanswerableError, WaneError
+from sketches.errors import CorruptError, DecayError, QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series
 from sketches.events import MAX_TIME, Events, Kind, Labels
 from sketches.expiry import ExpirySample, Fading, Mask, Survivors
 from sketches.hashing import hash_one, salt
+from sketches.merging import mergeable
 from sketches.nested_sample import NO_CUT
 from sketches.parameters import SampleParameters
 from sketches.question import Question
@@ -135,31 +136,17 @@ class Integral:
         To answer rather than to store, `trim=False` keeps every row above the aligned thresholds: more than one
         sketch's capacity, hence more accurate.
         """
-        if not sketches:
-            raise WaneError("a union needs at least one sketch")
-        first = sketches[0]
-        for other in sketches[1:]:
-            if other.parameters != first.parameters:
-                raise IncompatibleError(
-                    f"integral sketches with different parameters cannot be merged: {first.parameters} and "
-                    f"{other.parameters}"
-                )
-        seen = [sketch for sketch in sketches if sketch.extremes.newest is not None]
-        kinds = {sketch.kind for sketch in seen}
-        if len(kinds) > 1:
-            raise IncompatibleError(
-                "integral sketches of different kinds of values cannot be merged: " + ", ".join(sorted(kinds))
-            )
+        seen = mergeable(sketches)
         if not seen:
-            return first
+            return sketches[0]
+        first = seen[0]
         accuracy = first.parameters.accuracy
         copies = tuple(
             ExpirySample.union([sketch.copies[copy] for sketch in seen], accuracy.capacity if trim else None)
             for copy in range(accuracy.copies)
         )
-        kind = kinds.pop()
-        labels = Labels.kept([sketch.labels for sketch in seen], kind, [copy.values for copy in copies])
-        return cls(first.parameters, copies, kind, labels, Extremes.merged([sketch.extremes for sketch in seen]))
+        labels = Labels.kept([sketch.labels for sketch in seen], first.kind, [copy.values for copy in copies])
+        return cls(first.parameters, copies, first.kind, labels, Extremes.merged([one.extremes for one in seen]))
 
     def answer(self, question: Question) -> Estimate:
         """The answer with its a-priori interval (Figures 3 and 4), the median over the copies where δ needs them."""

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from sketches import windows
 from sketches.codec import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
 from sketches.drawn import SECOND, Extremes, TimeUnit, draw
-from sketches.errors import CorruptError, IncompatibleError, WaneError
+from sketches.errors import CorruptError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Kind, Labels
 from sketches.hashing import salt
+from sketches.merging import mergeable
 from sketches.nested_sample import NO_CUT, NestedSample
 from sketches.parameters import SampleParameters
 from sketches.question import Question
@@ -88,30 +89,17 @@ class Sample:
         To answer rather than to store, `trim=False` keeps every row above the aligned thresholds: more than one
         sketch's capacity, hence more accurate. `room` trims to that many capacities, where all rows are too many.
         """
-        if not sketches:
-            raise WaneError("a union needs at least one sketch")
-        first = sketches[0]
-        for other in sketches[1:]:
-            if other.parameters != first.parameters:
-                raise IncompatibleError(
-                    f"samples with different parameters cannot be merged: {first.parameters} and {other.parameters}"
-                )
-        seen = [sketch for sketch in sketches if sketch.extremes.newest is not None]
-        kinds = {sketch.kind for sketch in seen}
-        if len(kinds) > 1:
-            raise IncompatibleError(
-                "samples of different kinds of values cannot be merged: " + ", ".join(sorted(kinds))
-            )
+        seen = mergeable(sketches)
         if not seen:
-            return first
+            return sketches[0]
+        first = seen[0]
         capacity = room * first.parameters.capacity if trim else None
         copies = tuple(
             NestedSample.union([sketch.copies[copy] for sketch in seen], capacity)
             for copy in range(first.parameters.copies)
         )
-        kind = kinds.pop()
-        labels = Labels.kept([sketch.labels for sketch in seen], kind, [copy.values for copy in copies])
-        return cls(first.parameters, copies, kind, labels, Extremes.merged([sketch.extremes for sketch in seen]))
+        labels = Labels.kept([sketch.labels for sketch in seen], first.kind, [copy.values for copy in copies])
+        return cls(first.parameters, copies, first.kind, labels, Extremes.merged([one.extremes for one in seen]))
 
     @cached_property
     def sampled(self) -> Sampled:

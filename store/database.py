@@ -1,17 +1,20 @@
 """Opening the store's file: one writer or many readers, each waiting its turn, and one clear sentence where it fails.
 
 DuckDB lets in either one writing process or any number of reading ones, refuses at once otherwise, and does not wait.
-So connections here are short, readers read only, and both try again until a deadline.
+So connections here are short, readers read only, and both try again until a deadline. Readers that come one after the
+other would keep a writer out for ever; so a writer shuts a door (`_door`) while it waits and works.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -50,7 +53,11 @@ class StoreBusyError(StoreError):
 @contextmanager
 def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb.DuckDBPyConnection]:
     """A short-lived connection. Connections of one process take turns, because DuckDB wants them to be alike."""
-    with _IN_THIS_PROCESS:
+    if not path.exists():
+        raise StoreError(f"{path} does not exist; `wane ingest` creates it")
+    if not path.is_file():
+        raise StoreError(f"{path} is not a file")
+    with _IN_THIS_PROCESS, _door(path, time.monotonic() + wait) if write else nullcontext():
         connection = _open(path, write=write, wait=wait)
         try:
             yield connection
@@ -61,13 +68,11 @@ def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb
 
 
 def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
-    if not path.exists():
-        raise StoreError(f"{path} does not exist; `wane ingest` creates it")
-    if not path.is_file():
-        raise StoreError(f"{path} is not a file")
     deadline = time.monotonic() + wait
     pause = _FIRST_PAUSE
     while True:
+        if not write:
+            _pass_door(path, deadline)
         try:
             return duckdb.connect(str(path), read_only=not write, config=dict(_SAFE))
         except (duckdb.IOException, duckdb.ConnectionException) as error:
@@ -79,6 +84,44 @@ def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
             raise StoreError(_unreadable(path, error)) from error
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+@contextmanager
+def _door(path: Path, deadline: float) -> Iterator[None]:
+    """Shut out readers that have not opened yet; the lock goes with the process, however that ends."""
+    try:
+        door = os.open(_door_of(path), os.O_RDONLY | os.O_CREAT, 0o666)
+    except OSError:  # no place for one: then there is only DuckDB's own lock
+        yield
+        return
+    try:
+        _lock(door, fcntl.LOCK_EX, deadline)
+        yield
+    finally:
+        os.close(door)
+
+
+def _pass_door(path: Path, deadline: float) -> None:
+    with suppress(OSError):  # nobody has written yet, or it cannot be read
+        door = os.open(_door_of(path), os.O_RDONLY)
+        try:
+            _lock(door, fcntl.LOCK_SH, deadline)
+        finally:
+            os.close(door)
+
+
+def _door_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def _lock(door: int, kind: int, deadline: float) -> None:
+    """At the deadline it is let be: DuckDB then says who has the file."""
+    while True:
+        with suppress(BlockingIOError):
+            return fcntl.flock(door, kind | fcntl.LOCK_NB)
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(_FIRST_PAUSE)
 
 
 def create(path: Path, statements: list[str]) -> None:

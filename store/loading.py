@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import duckdb
-import pyarrow as pa
 
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.family import Sketch
@@ -114,12 +113,19 @@ def _fetch(
     found: dict[Slot, list[tuple[str, memoryview]]] = defaultdict(list)
     if not slots:
         return found
-    connection.register("wane_slots", pa.table({"start": [s for s, _ in slots], "length": [n for _, n in slots]}))
-    connection.register("wane_sources", pa.table({"source": list(selection.sources)}))
+    # lists as parameters, not as an Arrow table: to make one, pyarrow imports pandas, which takes seconds
     rows = connection.sql(
-        "SELECT source, start, length, payload FROM sketches SEMI JOIN wane_slots USING (start, length) "
-        "SEMI JOIN wane_sources USING (source) WHERE stream = $stream AND family = $family ORDER BY start, source",
-        params={"stream": selection.stream, "family": selection.family},
+        "SELECT source, start, length, payload FROM sketches "
+        "SEMI JOIN (SELECT unnest($starts) AS start, unnest($lengths) AS length) USING (start, length) "
+        "SEMI JOIN (SELECT unnest($sources) AS source) USING (source) "
+        "WHERE stream = $stream AND family = $family ORDER BY start, source",
+        params={
+            "starts": [start for start, _ in slots],
+            "lengths": [length for _, length in slots],
+            "sources": list(selection.sources),
+            "stream": selection.stream,
+            "family": selection.family,
+        },
     ).to_arrow_table()
     for batch in rows.to_batches():
         sources, starts, lengths = (batch.column(at).to_pylist() for at in range(3))

@@ -1,6 +1,6 @@
 """Asking a store: find the sketches, merge them, pick the family, answer, and say what is missing.
 
-    Store("wane.duckdb").ask("calls", Question("sum", "exp:half_life=30m"))
+Store("wane.duckdb").ask("calls", Question("sum", "exp:half_life=30m"))
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ TABLES = ("wane", "streams", "epochs", "sketches", "set_aside", "runs", "files",
 
 # Children fork from a server that has imported everything and holds no thread and no connection.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pytest", "tests.store.helpers"])
+PROCESSES.set_forkserver_preload(["pytest", "pandas", "tests.store.helpers"])  # pyarrow imports pandas when first used
 
 
 def events(rows: Rows) -> Events:
