@@ -1,6 +1,6 @@
 """Random questions to stores of real data, and whether the exact answer over the raw rows lies inside the interval.
 
-    python -m benchmarks.audit [--questions 8] [--seeds 5] [--epsilons 0.05 0.2]
+    python -m benchmarks.audit [--questions 6] [--seeds 8] [--epsilons 0.05 0.2]
 
 For each of four data sets (`../shared/data` beside the repository) and each seed a store is built in a temporary
 folder: the value column as one stream, the key column as another. Questions draw aggregate, decay and its scale, as-of
@@ -441,8 +441,8 @@ def verdict(trials: Sequence[Trial], seeds: int) -> str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--questions", type=int, default=8, help="per aggregate, stream and data set (default 8)")
-    options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--questions", type=int, default=6, help="per aggregate, stream and data set (default 6)")
+    options.add_argument("--seeds", type=int, default=8)
     options.add_argument("--epsilons", type=float, nargs="+", default=[0.05, 0.2])
     chosen = options.parse_args()
     absent = [one.name for one in DATA_SETS if not (DATA / f"{one.name}.parquet").exists()]

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import wane
+from sketches import Question
+from sketches.drawn import TimeUnit
+from store import Reject, commit
+from tests.oracle import Oracle
+from tests.store.helpers import overlapping, run_of, stored
+from tests.streams import START, STREAMS
+from tests.streams import Stream as Rows
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("demo", "decay")
+COMMANDS = ("query", "info", "demo", "decay")
+CODES = Rows.of("codes", range(6), [START + 60 * at for at in range(6)], ["404", "200", "200", "ünï", "200", "404"])
+CALLS = STREAMS["correlated"](900, 3)
+NEWEST = int(CALLS.t.max())
 
 
 def test_help_lists_every_command_and_an_example_of_each(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,9 +37,9 @@ def test_help_lists_every_command_and_an_example_of_each(capsys: pytest.CaptureF
         assert re.search(rf"^\s+{command}\s", overview, re.MULTILINE)
         with pytest.raises(SystemExit):
             wane.main([command, "--help"])
-        example = re.search(rf"example: (wane {command}.*)", capsys.readouterr().out)
+        example = re.search(rf"example: wane ({command}.*)", capsys.readouterr().out, re.DOTALL)
         assert example is not None
-        assert wane._parser().parse_args(example[1].split()[1:]).run is not None
+        assert wane._parser().parse_args(example[1].split()).run is not None
 
 
 def test_every_command_is_documented() -> None:
@@ -71,3 +85,205 @@ def test_impossible_sizes_are_refused(calls: str, capsys: pytest.CaptureFixture[
         wane.main(["demo", "--calls", calls])
     assert end.value.code == 2
     assert "--calls" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small store with a stream of numbers, one of keys and one that counts time in milliseconds."""
+    path = tmp_path_factory.mktemp("store") / "wane.duckdb"
+    stored(path, overlapping(CALLS, ["east", "west"], 1))
+    stored(path, {"web": CODES}, stream="requests")
+    fine = Rows.of("fine", CALLS.ids, CALLS.t * 1000, CALLS.v, CALLS.w)
+    stored(path, {"north": fine}, stream="fine", unit=TimeUnit(1, 1000), length=600_000)
+    commit(path, run_of([], rejects=[Reject("no time", 7)]))
+    return str(path)
+
+
+def asked(capsys: pytest.CaptureFixture[str], store: str, *arguments: str) -> dict[str, Any]:
+    """The JSON of one query."""
+    stream = [] if "--stream" in arguments else ["--stream", "calls"]
+    assert wane.main(["query", "--store", store, *stream, *arguments, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    answer = json.loads(shown.out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The sentence of a command that was refused with exit code 2."""
+    assert wane.main(list(arguments)) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    (sentence,) = shown.err.splitlines()
+    assert sentence.startswith("wane: ")
+    return sentence.removeprefix("wane: ")
+
+
+def test_query_prints_the_contract(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` carries every promised key, and the exact answer while everything is kept."""
+    answer = asked(capsys, store, "--aggregate", "sum", "--decay", "exp:half_life=30m")
+    promised = "estimate lower upper confidence guarantee family as_of epochs sketch_bytes elapsed_ms"
+    assert set(promised.split()) <= set(answer)
+    assert answer["estimate"] == pytest.approx(Oracle(CALLS).answer(Question("sum", "exp:half_life=30m")))
+    assert (answer["family"], answer["as_of"], answer["epochs"]) == ("sample", NEWEST, 7)
+    assert (answer["complete"], answer["missing"], answer["sources"]) == (True, [], ["east", "west"])
+    assert "items" not in answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "question"),
+    [
+        ("--aggregate count --decay window:20m", Question("count", "window:20m")),
+        ("--aggregate quantile --phi 0.9", Question("quantile", phi=0.9)),
+        ("--aggregate rank --value 300", Question("rank", value=300)),
+        ("--aggregate range-sum --low 10 --high 500.5", Question("range-sum", low=10, high=500.5)),
+        ("--aggregate selectivity --high 99", Question("selectivity", high=99)),
+        ("--aggregate correlated-mean --tau median", Question("correlated-mean", tau="median")),
+        ("--aggregate correlated-sum --tau 500", Question("correlated-sum", tau=500)),
+        ("--aggregate correlated-count --tau q0.9", Question("correlated-count", tau="q0.9")),
+        ("--aggregate mean --of value", Question("mean", of="value")),
+        ("--aggregate self-join --family sample", Question("self-join")),
+    ],
+)
+def test_every_option_reaches_the_question(
+    store: str, arguments: str, question: Question, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each option means on the command line what it means in Python."""
+    assert asked(capsys, store, *arguments.split())["estimate"] == pytest.approx(Oracle(CALLS).answer(question))
+
+
+def test_sources_and_products(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--source` may come several times; `--other` is the second side of a product."""
+    halves = overlapping(CALLS, ["east", "west"], 1)
+    one = asked(capsys, store, "--aggregate", "count", "--source", "east")
+    both = asked(capsys, store, "--aggregate", "count", "--source", "east", "--source", "west")
+    assert (one["estimate"], both["estimate"]) == (len(halves["east"]), len(CALLS))
+    product = asked(capsys, store, "--aggregate", "inner-product", "--source", "east", "--other", "west")
+    expected = Oracle(halves["east"]).answer(Question("inner-product"), Oracle(halves["west"]))
+    assert product["estimate"] == pytest.approx(expected)
+
+
+def test_lists_have_items(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Heavy hitters come as items with value, estimate and limits; text keys by their label."""
+    answer = asked(capsys, store, "--stream", "requests", "--aggregate", "heavy-hitters", "--top", "2")
+    assert [(item["value"], round(6 * item["estimate"])) for item in answer["items"]] == [("200", 3), ("404", 2)]
+    assert all(set(item) == {"value", "estimate", "lower", "upper"} for item in answer["items"])
+
+
+@pytest.mark.parametrize(("value", "share"), [("404", 2 / 6), ("ünï", 1 / 6), ("404.0", 0), ("nothing", 0)])
+def test_keys_that_look_like_numbers_are_keys(
+    store: str, value: str, share: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text of `--value` is looked for as it stands where the stream's values are text."""
+    answer = asked(capsys, store, "--stream", "requests", "--aggregate", "frequency", "--value", value)
+    assert answer["estimate"] == pytest.approx(share)
+
+
+def test_as_of_takes_numbers_and_iso_times(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """2023-11-14T22:40:00 UTC in any spelling, and in the unit of the stream."""
+    spelled = ("1700001600", "2023-11-14T22:40", "2023-11-14T22:40:00Z", "2023-11-15T00:40:00+02:00")
+    exact = Oracle(CALLS).answer(Question("count", as_of=1_700_001_600))
+    for text in spelled:
+        answer = asked(capsys, store, "--aggregate", "count", "--as-of", text)
+        assert (answer["as_of"], answer["estimate"]) == (1_700_001_600, exact)
+    for text in ("1700001600000", *spelled[1:]):
+        answer = asked(capsys, store, "--stream", "fine", "--aggregate", "count", "--as-of", text)
+        assert (answer["as_of"], answer["estimate"]) == (1_700_001_600_000, exact)
+
+
+def test_query_for_people(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A small aligned table: numbers, times as dates, where it comes from and what is guaranteed."""
+    arguments = ["query", "--store", store, "--stream", "requests", "--aggregate", "heavy-hitters", "--top", "1"]
+    assert wane.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    names = [line[:13].strip() for line in lines]
+    assert names == ["estimate", "lower", "upper", "confidence", "200", "as of", "from", "why", "guarantee", "took"]
+    shown = dict(zip(names, (line[13:] for line in lines), strict=True))
+    assert (shown["estimate"], shown["confidence"]) == ("0.5", "1")
+    assert shown["as of"] == f"2023-11-14 22:18:20 UTC ({START + 300})"
+    assert re.fullmatch(r"1 epochs, \d+\.\d kB of sample sketches", shown["from"])
+    assert shown["guarantee"].startswith("exact")
+    assert re.fullmatch(r"\d+\.\d ms", shown["took"])
+
+
+def test_what_is_unknown_is_said_so(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mean of nothing is null in JSON and a word for people."""
+    nothing = ["--aggregate", "mean", "--as-of", "0"]
+    assert asked(capsys, store, *nothing)["estimate"] is None
+    assert wane.main(["query", "--store", store, "--stream", "calls", *nothing]) == 0
+    assert re.search(r"^estimate\s+unknown$", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            "sum --stream cals",
+            "stream 'cals' is not in the store; it holds calls, fine, requests; did you mean 'calls'?",
+        ),
+        ("sum --source wets", "source 'wets' is not in the store; it holds east, west; did you mean 'west'?"),
+        ("sum --family smple", "family 'smple' is not in the store; it holds sample; did you mean 'sample'?"),
+        ("inner-product --other wets", "source 'wets' is not in the store; it holds east, west; did you mean 'west'?"),
+        ("medain", "aggregate 'medain' is not one of sum, count, mean"),
+        ("medain", "did you mean 'median'?"),
+        ("sum --decay windw:1h", "did you mean 'window'?"),
+        ("quantile", "aggregate 'quantile' needs phi"),
+        ("sum --as-of yesterday", "--as-of is 'yesterday'; it must be an integer or an ISO time"),
+        ("sum --as-of 99999999999999999999", "--as-of is '99999999999999999999'; times lie between"),
+        ("sum --as-of=-99999999999999999999", "--as-of is '-99999999999999999999'; times lie between"),
+        ("correlated-sum --tau high", "tau is 'high'"),
+        ("frequency --value high", "value is 'high', but this stream's values are numbers"),
+        ("median --stream requests", "values are text"),
+        ("sum --other east", "other= goes with inner-product"),
+        ("inner-product --source east", "needs a second sketch"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(
+    store: str, arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 and one line that names what was wrong and what there is."""
+    said = refused(capsys, "query", "--store", store, "--stream", "calls", "--aggregate", *arguments.split())
+    assert sentence in said
+
+
+def test_info_in_json_and_for_people(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the store holds, with units, dates and rejects."""
+    assert wane.main(["info", "--store", store, "--json"]) == 0
+    shape = json.loads(capsys.readouterr().out)
+    assert (shape["generation"], shape["runs"]) == (4, 4)
+    assert [stream["stream"] for stream in shape["streams"]] == ["calls", "fine", "requests"]
+    calls = shape["streams"][0]
+    assert {"sources", "epochs", "events", "oldest", "newest", "families", "rejects", "gaps"} <= set(calls)
+    assert wane.main(["info", "--store", store]) == 0
+    shown = capsys.readouterr().out
+    assert re.match(rf"{re.escape(store)}: \d+\.\d MB, generation 4, 4 runs\n", shown)
+    assert re.search(r"^calls: [\d,]+ events of 2 sources in 7 epochs$", shown, re.MULTILINE)
+    assert "  from 2023-11-14 22:13:" in shown
+    assert ", epochs of 10m\n" in shown
+    assert re.search(r"^  sample +14 sketches, \d+\.\d kB$", shown, re.MULTILINE)
+    assert re.search(r"^  rejected +7 rows: no time$", shown, re.MULTILINE)
+
+
+def test_info_of_an_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing yet: it says what brings something."""
+    from store.schema import create_store
+
+    create_store(tmp_path / "wane.duckdb")
+    assert wane.main(["info", "--store", str(tmp_path / "wane.duckdb")]) == 0
+    assert "holds no streams yet: `wane ingest` brings some" in capsys.readouterr().out
+
+
+def test_the_command_as_users_run_it(store: str, tmp_path: Path) -> None:
+    """A real process: exit code 0 with the answer, 2 with one sentence and no traceback, and pandas stays out of it."""
+    script = "import sys, wane; code = wane.main(); assert 'pandas' not in sys.modules; sys.exit(code)"
+    command = [sys.executable, "-c", script, "query", "--stream", "calls", "--aggregate", "count", "--store"]
+    done, failed = (
+        subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        for path in (store, str(tmp_path / "missing.duckdb"))
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^estimate\s+900$", done.stdout, re.MULTILINE)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.endswith("missing.duckdb does not exist; `wane ingest` creates it\n")
+    assert "Traceback" not in failed.stderr

@@ -115,6 +115,11 @@ def replace_payload(path: Path, source: str, start: int, payload: bytes, family:
     )
 
 
+def beside(path: Path) -> list[str]:
+    """What lies in the store's folder besides the store and the lock that writers leave."""
+    return sorted(file.name for file in path.parent.iterdir() if file.name not in (path.name, f"{path.name}.lock"))
+
+
 def flipped(data: bytes, at: int, bit: int = 0) -> bytes:
     changed = bytearray(data)
     changed[at] ^= 1 << bit

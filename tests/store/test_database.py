@@ -27,6 +27,16 @@ def hold(path: Path, write: bool, seconds: float, ready: Connection) -> None:
         time.sleep(seconds)
 
 
+def read_for_ever(path: Path, ready: Connection) -> None:
+    """Keep the file open for nine tenths of the time."""
+    with connected(path, write=False):
+        ready.send(True)
+    while True:
+        with connected(path, write=False):
+            time.sleep(0.09)
+        time.sleep(0.01)
+
+
 @contextmanager
 def held(path: Path, *, write: bool, seconds: float) -> Iterator[int]:
     """Another process has the file open; its id."""
@@ -85,6 +95,32 @@ def test_the_wait_is_bounded_and_names_the_holder(path: Path, asks: bool) -> Non
         with pytest.raises(StoreBusyError, match=rf"in use by process {holder} \(python.*waited 1 s"):
             Store(path, wait=1).catalogue() if asks else commit(path, run_of([]), wait=1)
         assert 1 <= time.monotonic() - start < 8
+
+
+def test_readers_that_come_one_after_the_other_do_not_starve_a_writer(path: Path) -> None:
+    """Three processes that open the file again as soon as they have closed it let a commit through at once."""
+    here, there = PROCESSES.Pipe(duplex=False)
+    readers = [PROCESSES.Process(target=read_for_ever, args=(path, there)) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for _ in readers:
+        here.recv()
+    try:
+        for generation in range(2, 7):
+            assert commit(path, run_of([]), wait=5) == generation
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.join()
+
+
+def test_a_door_left_by_a_killed_writer_is_open(path: Path) -> None:
+    """The lock goes with the process that held it; its file may stay."""
+    with held(path, write=True, seconds=30):
+        pass
+    assert path.with_name(f"{path.name}.lock").exists()
+    assert Store(path, wait=1).catalogue().generation == 1
+    assert commit(path, run_of([]), wait=1) == 2
 
 
 def test_threads_of_one_process_take_turns(path: Path) -> None:

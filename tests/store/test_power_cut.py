@@ -15,7 +15,7 @@ import numpy as np
 
 from sketches import Question, Sample
 from store import InputFile, Part, Reject, Run, Store, commit
-from tests.store.helpers import EPOCH, NOON, PROCESSES, STREAM, content, events, part, run_of
+from tests.store.helpers import EPOCH, NOON, PROCESSES, STREAM, beside, content, events, part, run_of
 from tests.streams import Stream as Rows
 
 KILLS = 55
@@ -139,7 +139,7 @@ def test_a_killed_writer_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> 
     assert ahead > 0  # and some a commit that was whole, but not yet known to be
     assert commit(path, run(generation + 1)) == generation + 1
     assert content(path) == whole(generation + 1)
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert beside(path) == []
 
 
 def test_a_writer_killed_while_it_creates_the_store(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from store import Store, StoreError
 from store.database import connected
 from store.schema import VERSION, check, create_store, migrate
-from tests.store.helpers import PROCESSES, TABLES, content, execute, stored
+from tests.store.helpers import PROCESSES, TABLES, beside, content, execute, stored
 from tests.streams import STREAMS
 
 NEXT = VERSION + 1
@@ -72,7 +72,7 @@ def test_a_failing_migration_leaves_no_trace(path: Path, broken: str) -> None:
         migrate(path, 1, {VERSION: steps}, NEXT)
     assert content(path) == whole
     assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert beside(path) == []
 
 
 def test_a_migration_over_several_versions_fails_as_one(path: Path) -> None:

