@@ -19,7 +19,7 @@ help: ## List the targets
 
 setup: java $(RUN) ## Prepare .venv with all that running needs, .venv/bin/wane included
 
-demo: setup ## Generate an example, ingest it with Spark, open the dashboard
+demo: setup ## Store a generated day of calls and ask it under several decays
 	$(BIN)/wane demo
 
 test: java $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some

@@ -6,11 +6,12 @@ Store("wane.duckdb").ask("calls", Question("sum", "exp:half_life=30m"))
 from __future__ import annotations
 
 import difflib
+import math
 import threading
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -236,9 +237,8 @@ class Store:
     ) -> Provenance:
         first = selections[0]
         assert isinstance(question.decay, Decay)
-        covered = {
-            epoch: one for one in selections for epoch in _asked_epochs(held, one.sources, question.decay, moments)
-        }
+        sources = {source for one in selections for source in one.sources}
+        covered = set(_asked_epochs(held, sources, question.decay, moments))
         gaps = {gap for one in selections for gap in _missing(held, one, covered)}
         return Provenance(
             stream=first.stream,
@@ -284,20 +284,30 @@ def _pick(held: StreamHeld, question: Question, asked: str | None) -> tuple[str,
     return stored[0], f"the only stored family for {question.aggregate}"
 
 
-def _asked_epochs(held: StreamHeld, sources: Sequence[str], decay: Decay, moments: NDArray[np.int64]) -> list[Epoch]:
+def _asked_epochs(held: StreamHeld, wanted: set[str], decay: Decay, moments: NDArray[np.int64]) -> list[Epoch]:
     """The epochs that can carry weight at one of these times: begun by then, and not wholly beyond the horizon."""
-    reach = decay.horizon * held.unit.denominator / held.unit.numerator
-    wanted = set(sources)
+    if len(moments) == 0:
+        return []
+    horizon = decay.horizon * held.unit.denominator / held.unit.numerator
+    reach = math.ceil(horizon) if math.isfinite(horizon) else math.inf  # ages are whole
     ordered = sorted(moments.tolist())
+    least, most = ordered[0] - reach + 1, ordered[-1]
+    between = [
+        epoch
+        for epoch in held.epochs
+        if epoch.start <= most and epoch.start + epoch.length > least and epoch.source in wanted
+    ]
+    if len(ordered) == 1:
+        return between
+    following = [ordered[bisect_left(ordered, epoch.start)] for epoch in between]
+    return [
+        epoch
+        for epoch, moment in zip(between, following, strict=True)
+        if moment - (epoch.start + epoch.length - 1) < reach
+    ]
 
-    def counts(epoch: Epoch) -> bool:
-        first = bisect_left(ordered, epoch.start)
-        return first < len(ordered) and ordered[first] - (epoch.start + epoch.length - 1) < reach
 
-    return [epoch for epoch in held.epochs if epoch.source in wanted and counts(epoch)]
-
-
-def _missing(held: StreamHeld, selection: Selection, covered: Collection[Epoch]) -> list[Gap]:
+def _missing(held: StreamHeld, selection: Selection, covered: set[Epoch]) -> list[Gap]:
     """Epochs with events but without a readable sketch of the family, and those a damaged sketch was set aside of."""
     stored = held.sketches.get(selection.family, {})
     gaps = [

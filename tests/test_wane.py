@@ -227,7 +227,7 @@ def test_what_is_unknown_is_said_so(store: str, capsys: pytest.CaptureFixture[st
         ("inner-product --other wets", "source 'wets' is not in the store; it holds east, west; did you mean 'west'?"),
         ("medain", "aggregate 'medain' is not one of sum, count, mean"),
         ("medain", "did you mean 'median'?"),
-        ("sum --decay windw:1h", "did you mean 'window'?"),
+        ("sum --decay windw:1h", "unknown decay 'windw'; did you mean window?"),
         ("quantile", "aggregate 'quantile' needs phi"),
         ("sum --as-of yesterday", "--as-of is 'yesterday'; it must be an integer or an ISO time"),
         ("sum --as-of 99999999999999999999", "--as-of is '99999999999999999999'; times lie between"),

@@ -146,6 +146,7 @@ def test_streams_do_not_touch_each_other(path: Path) -> None:
     stored(path, {"north": STREAMS["uniform"](500, 2)}, stream="requests")
     assert payloads(path, "calls") == before
     assert Store(path).ask("requests", Question("count")).estimate.value == 500
+    assert Store(path).ask("calls", Question("count")).estimate.value == len(ROWS)
 
 
 def test_replacing_drops_the_epochs_of_a_range_first(path: Path) -> None:
