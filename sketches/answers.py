@@ -21,7 +21,7 @@ from sketches.events import Kind
 from sketches.intervals import Total, ratio_bounds, share_bounds
 from sketches.joins import self_join
 from sketches.quantiles import quantiles
-from sketches.totals import fade, total
+from sketches.totals import total
 
 DEFAULT_TOP: Final = 10
 ORDERED: Final = frozenset(
@@ -116,7 +116,7 @@ def _mean(asked: Asked, rows: Rows | None = None) -> Answer:
     effective = _divide(np.square(bottom.sampled), bottom.variance, np.inf)
     lower, upper = ratio_bounds(top, bottom, sums.squared[:, 2], effective, asked.confidence)
     value = base + scale * _divide(top.value, bottom.value, np.nan)
-    exact = (top.unseen == 0) & (bottom.unseen == 0)
+    exact = (top.unseen == 0) & (bottom.unseen == 0) & ((np.asarray(bottom.slack) == 0) | np.isnan(value))
     lower = np.where(exact, value, np.clip(base + scale * lower, least, most))
     upper = np.where(exact, value, np.clip(base + scale * upper, least, most))
     return Answer(value, lower, upper, sums.used)
@@ -129,18 +129,11 @@ def _share(asked: Asked, rows: Rows) -> Answer:
 
 
 def _share_limits(part: Total, whole: Total, confidence: float) -> tuple[Floats, Floats, Floats]:
-    rest = Total(
-        np.maximum(whole.certain - part.certain, 0.0),
-        np.maximum(whole.sampled - part.sampled, 0.0),
-        np.maximum(whole.variance - part.variance, 0.0),
-        whole.unseen,
-        whole.unseen_variance,
-    )
-    lower, upper = share_bounds(part, rest, confidence)
+    lower, upper = share_bounds(part, whole.less(part), confidence)
     value = _divide(part.value, whole.value, np.nan)
-    nothing, exact = whole.value <= 0, (whole.variance == 0) & (whole.unseen == 0)
-    lower = np.where(nothing, 0.0, np.where(exact, value, np.fmin(lower, value)))
-    upper = np.where(nothing, 1.0, np.where(exact, value, np.fmax(upper, value)))
+    nothing = whole.value <= 0
+    lower = np.where(nothing, 0.0, np.where(whole.exact, value, np.fmin(lower, value)))
+    upper = np.where(nothing, 1.0, np.where(whole.exact, value, np.fmax(upper, value)))
     return value, lower, upper
 
 
@@ -238,10 +231,9 @@ def _heavy_hitters(asked: Asked) -> Answer:
         raise UnanswerableError("heavy-hitters is a list: ask for it at one as-of time")
     drawn, question = asked.drawn, asked.question
     distinct, codes = drawn.groups
-    moment = int(asked.as_of[0])
-    rows, fading = fade(drawn.times, moment, asked.decay, drawn.unit)
-    used = np.array([np.count_nonzero(fading)])
-    certain, sampled, variance = _per_group(codes, drawn.time_columns, fading, rows.start, len(distinct))
+    faded = asked.faded[0]
+    used = np.array([np.count_nonzero(faded.weights)])
+    certain, sampled, variance = _per_group(codes, drawn.time_columns, faded.weights, faded.rows.start, len(distinct))
     whole = certain.sum() + sampled.sum()
     if whole <= 0:
         return Answer(np.array([np.nan]), np.array([0.0]), np.array([1.0]), used)
@@ -249,12 +241,13 @@ def _heavy_hitters(asked: Asked) -> Answer:
     order = order[(certain + sampled)[order] > 0]
     candidates = len(order)
     if question.phi is not None:
-        order = order[(certain + sampled)[order] >= (question.phi - asked.share_error / 2.0) * whole]
+        least = max(question.phi - asked.share_error / 2.0, question.phi / 2.0)
+        order = order[(certain + sampled)[order] >= least * whole]
     if question.top is not None or question.phi is None:
         order = order[: question.top or DEFAULT_TOP]
     most = asked.unseen_weight
-    part = Total(certain[order], sampled[order], variance[order], *most)
-    everything = Total(certain.sum(), sampled.sum(), variance.sum(), *most)
+    part = Total(certain[order], sampled[order], variance[order], *most, faded.slack)
+    everything = Total(certain.sum(), sampled.sum(), variance.sum(), *most, faded.slack)
     together = 1.0 - (1.0 - asked.confidence) / candidates
     value, lower, upper = _share_limits(part, everything, together)
     items = tuple(

@@ -16,7 +16,7 @@ from sketches.events import Kind
 from sketches.hashing import hash_one
 from sketches.intervals import Total
 from sketches.question import Question
-from sketches.totals import Sums, decayed_sums, total, unseen
+from sketches.totals import FEW, LARGE, Faded, Sums, fade, sums_by_row, sums_by_table, total, unseen
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,10 +57,18 @@ class Asked:
     def unseen_count(self) -> tuple[Floats, Floats]:
         return unseen(self.drawn, self.decay, self.as_of, "count")
 
+    @cached_property
+    def faded(self) -> list[Faded]:
+        """f of the rows at each as-of time: evaluated once, whatever is summed with it."""
+        return [fade(self.drawn.times, moment, self.decay, self.drawn.unit) for moment in self.as_of.tolist()]
+
     def sums(self, columns: Columns, rows: Rows | None = None) -> Sums:
-        if rows is None:
-            return decayed_sums(columns, self.drawn, self.decay, self.as_of)
-        return decayed_sums(columns.rows(rows), self.drawn, self.decay, self.as_of, whole=False)
+        """Decayed sums over all rows or some, the cheaper way: f of each row, or prefix sums and a table of f."""
+        few = len(self.as_of) <= FEW
+        if few and (rows is not None or len(self.drawn) < LARGE):
+            return sums_by_row(columns, self.faded, rows)
+        whole = columns if rows is None else columns.rows(rows)
+        return sums_by_table(whole, self.drawn.unit, self.decay, self.as_of)
 
     def weight(self, rows: Rows | None = None) -> tuple[Total, Ints]:
         sums = self.sums(self.drawn.weight_columns, rows)

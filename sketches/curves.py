@@ -31,12 +31,12 @@ def threshold_curve(asked: Asked, thresholds: ArrayLike) -> Curve:
     """Σ w·f over v ≥ τ for many τ at one as-of time (the correlated sum against its threshold)."""
     taus = np.asarray(thresholds, np.float64)
     _check(asked, taus, "thresholds")
-    sums, values = sweep(asked.drawn, asked.decay, int(asked.as_of[0]))
+    sums, values, slack = sweep(asked.drawn, asked.decay, int(asked.as_of[0]))
     before = np.searchsorted(values, taus, side="left")
     padded = np.concatenate([np.zeros((3, 1)), sums], axis=1)
     above = np.maximum(padded[:, -1:] - padded[:, before], 0.0)
     most, most_variance = asked.unseen_weight
-    part = Total(above[0], above[1], above[2], most, most_variance)
+    part = Total(above[0], above[1], above[2], most, most_variance, slack)
     return Curve(taus, part.value, *part.bounds(asked.confidence), asked.confidence)
 
 
@@ -46,12 +46,14 @@ def quantile_curve(asked: Asked, shares: ArrayLike) -> Curve:
     _check(asked, phis, "shares")
     if ((phis <= 0) | (phis >= 1)).any():
         raise QuestionError("shares must lie strictly between 0 and 1")
-    sums, values = sweep(asked.drawn, asked.decay, int(asked.as_of[0]))
+    sums, values, slack = sweep(asked.drawn, asked.decay, int(asked.as_of[0]))
     if len(values) == 0 or sums[0, -1] + sums[1, -1] <= 0:
         nothing = np.full(len(phis), np.nan)
         return Curve(phis, nothing, nothing, nothing, asked.confidence)
     return Curve(
-        phis, *limits_of(asked.drawn, sums, values, phis, asked.confidence, asked.unseen_weight), asked.confidence
+        phis,
+        *limits_of(asked.drawn, sums, values, phis, asked.confidence, asked.unseen_weight, slack),
+        asked.confidence,
     )
 
 

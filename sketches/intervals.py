@@ -42,6 +42,7 @@ class Total:
     variance: Floats
     unseen: Floats
     unseen_variance: Floats
+    slack: float | Floats = 0.0  # how far, relatively, each term may be off besides, because f was read off a table
 
     @property
     def value(self) -> Floats:
@@ -52,7 +53,25 @@ class Total:
         tail = (1.0 - confidence) / 2.0
         lower = _gamma_quantile(self.sampled, self.variance, tail)
         upper = _gamma_quantile(self.sampled + self.unseen, self.variance + self.unseen_variance, 1.0 - tail)
-        return self.certain + np.minimum(lower, self.sampled), self.certain + np.maximum(upper, self.sampled)
+        lower = self.certain + np.minimum(lower, self.sampled)
+        upper = self.certain + np.maximum(upper, self.sampled)
+        return lower * (1.0 - self.slack), upper * (1.0 + self.slack)
+
+    @property
+    def exact(self) -> NDArray[np.bool_]:
+        """Where nothing was sampled, nothing can be unseen, and f is what it should be."""
+        return np.asarray((self.variance == 0) & (self.unseen == 0) & (self.slack == 0))
+
+    def less(self, part: Total) -> Total:
+        """What is left of this sum without a part of its terms."""
+        return Total(
+            np.maximum(self.certain - part.certain, 0.0),
+            np.maximum(self.sampled - part.sampled, 0.0),
+            np.maximum(self.variance - part.variance, 0.0),
+            self.unseen,
+            self.unseen_variance,
+            self.slack,
+        )
 
 
 def _gamma_quantile(mean: Floats, variance: Floats, probability: float) -> Floats:
@@ -97,7 +116,8 @@ def share_bounds(part: Total, rest: Total, confidence: float) -> tuple[Floats, F
     rest_lower, rest_upper = rest.bounds(confidence)
     least = _odds_lower(part.value, part_lower, rest.value, rest_upper)
     greatest = _odds_lower(rest.value, rest_lower, part.value, part_upper)
-    return 1.0 - 1.0 / (1.0 + least), 1.0 / (1.0 + greatest)
+    sure = np.isinf(least)
+    return np.where(sure, 1.0, least / np.where(sure, 1.0, 1.0 + least)), 1.0 / (1.0 + greatest)
 
 
 def _odds_lower(
@@ -137,4 +157,6 @@ def ratio_bounds(
     correlation = np.where(correlation > 0, correlation * trust, correlation)
     least = _odds_lower(top.value, top_lower, bottom.value, bottom_upper, correlation)
     inverse = _odds_lower(bottom.value, bottom_lower, top.value, top_upper, correlation)
-    return least, np.where(inverse > 0, 1.0 / np.where(inverse > 0, inverse, 1.0), np.inf)
+    greatest = np.where(inverse > 0, 1.0 / np.where(inverse > 0, inverse, 1.0), np.inf)
+    # errors of f do not cancel like errors of sampling: both sums may be off in opposite directions
+    return least * (1.0 - 2.0 * top.slack), greatest * (1.0 + 2.0 * top.slack)

@@ -24,8 +24,9 @@ class _Faded:
     """The rows that count at the as-of time: contribution x = y/π, its variance x²·(1-π), and sums per value."""
 
     def __init__(self, drawn: Drawn, asked: Asked) -> None:
-        moment = int(asked.as_of[0])
-        self.rows, fading = fade(drawn.times, moment, asked.decay, drawn.unit)
+        faded = fade(drawn.times, int(asked.as_of[0]), asked.decay, drawn.unit)
+        self.rows, fading = faded.rows, faded.weights
+        self.slack = 4.0 * faded.slack  # a product of two sums, each off by this much at most
         self.own = drawn.weights[self.rows] * fading
         self.amount = drawn.amounts[self.rows] * fading
         self.doubt = drawn.doubt[self.rows]
@@ -67,7 +68,7 @@ def self_join(asked: Asked) -> Answer:
     value = float((np.square(sums) - variances).sum())
     most = unseen(asked.drawn, asked.decay, asked.as_of, "weight")[0]
     most = most * (2.0 * sums.max() + most)  # one more event in the largest group
-    found = Total(np.zeros(1), np.array([value]), np.array([single + pairs]), most, np.square(most))
+    found = Total(np.zeros(1), np.array([value]), np.array([single + pairs]), most, np.square(most), faded.slack)
     return Answer(found.value, *found.bounds(asked.confidence), used)
 
 
@@ -98,7 +99,8 @@ def inner_product(asked: Asked, other: Drawn) -> Answer:
     most_right = unseen(other, asked.decay, asked.as_of, "weight")[0]
     # one more event on either side meets the largest group of the other
     most = np.maximum(most_left * (right_sums.max() + most_right), most_right * (left_sums.max() + most_left))
-    found = Total(np.zeros(1), np.array([max(value, 0.0)]), np.array([float(variance)]), most, np.square(most))
+    slack = max(left.slack, right.slack)
+    found = Total(np.zeros(1), np.array([max(value, 0.0)]), np.array([float(variance)]), most, np.square(most), slack)
     return Answer(found.value, *found.bounds(asked.confidence), used)
 
 

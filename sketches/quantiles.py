@@ -58,49 +58,57 @@ def _quantiles(
     sums = np.empty((3, times, len(places)))
     reached = np.empty(times, np.int64)
     used = np.empty(times, np.int64)
+    slack = 0.0
     if plain:
         for at, moment in enumerate(as_of.tolist()):
-            inside, faded = fade(drawn.times, moment, decay, drawn.unit)
+            faded = fade(drawn.times, moment, decay, drawn.unit)
             fading = np.zeros(rows)
-            fading[inside] = faded
+            fading[faded.rows] = faded.weights
             used[at] = np.count_nonzero(fading)
             reached[at] = _sweep_one(order, drawn.quantile_columns, fading, phi * (1.0 - _ROUNDING), sums[:, at])
     else:
         table = pieces_for(drawn.times, int(as_of.max()), drawn.unit, decay, TOLERANCE if times > FEW else FINE)
+        slack = table.slack
         _sweep_all(
             drawn.times, drawn.time_columns, order, drawn.blocks(stride), as_of, table.first, table.height, table.slope,
             phi * (1.0 - _ROUNDING), stride, sums, reached, used,
         )  # fmt: skip
     values = drawn.sorted_values
     value = np.where(reached >= 0, values[np.maximum(reached, 0)], np.nan)
-    whole = Total(sums[0, :, -1], sums[1, :, -1], sums[2, :, -1], *unseen)
+    whole = Total(sums[0, :, -1], sums[1, :, -1], sums[2, :, -1], *unseen, slack)
     lower, upper = _limits(drawn, values, places, sums, whole, phi, confidence)
-    exact = (whole.variance == 0) & (whole.unseen == 0)
+    exact = whole.exact
     empty = reached < 0
     lower = np.where(exact, value, np.where(empty, drawn.least_value, np.fmin(lower, value)))
     upper = np.where(exact, value, np.where(empty, drawn.greatest_value, np.fmax(upper, value)))
     return value, lower, upper, used
 
 
-def sweep(drawn: Drawn, decay: Decay, as_of: int) -> tuple[Floats, Floats]:
-    """At one time the cumulated certain, sampled and variance sums along the values, and the sorted values."""
+def sweep(drawn: Drawn, decay: Decay, as_of: int) -> tuple[Floats, Floats, float]:
+    """At one time the cumulated certain, sampled and variance sums along the values, the sorted values, the slack."""
     sums = np.zeros((3, len(drawn)))
-    inside, faded = fade(drawn.times, as_of, decay, drawn.unit)
+    faded = fade(drawn.times, as_of, decay, drawn.unit)
     fading = np.zeros(len(drawn))
-    fading[inside] = faded
+    fading[faded.rows] = faded.weights
     _sweep_one(drawn.by_value, drawn.quantile_columns, fading, 0.5, sums)
-    return sums, drawn.sorted_values
+    return sums, drawn.sorted_values, faded.slack
 
 
 def limits_of(
-    drawn: Drawn, sums: Floats, values: Floats, phis: Floats, confidence: float, unseen: tuple[Floats, Floats]
+    drawn: Drawn,
+    sums: Floats,
+    values: Floats,
+    phis: Floats,
+    confidence: float,
+    unseen: tuple[Floats, Floats],
+    slack: float,
 ) -> tuple[Floats, Floats, Floats]:
     """Value, lower and upper limit at many shares of one sweep."""
     cumulated = sums[0] + sums[1]
     value = values[np.minimum(np.searchsorted(cumulated, phis * (1.0 - _ROUNDING) * cumulated[-1]), len(values) - 1)]
     one = np.ones(len(phis))
-    whole = Total(sums[0, -1] * one, sums[1, -1] * one, sums[2, -1] * one, unseen[0] * one, unseen[1] * one)
-    if unseen[0][0] == 0 and sums[2, -1] == 0:
+    whole = Total(sums[0, -1] * one, sums[1, -1] * one, sums[2, -1] * one, unseen[0] * one, unseen[1] * one, slack)
+    if whole.exact.all():
         return value, value, value
     shared = np.broadcast_to(sums[:, None, :], (3, len(phis), sums.shape[1]))
     lower, upper = _limits(drawn, values, np.arange(1, len(values) + 1), shared, whole, phis, confidence)
@@ -118,24 +126,20 @@ def _limits(
 ) -> tuple[Floats, Floats]:
     times = len(whole.certain)
     row = np.arange(times)[:, None]
+    most, most_variance = whole.unseen[:, None], whole.unseen_variance[:, None]
+    everything = Total(
+        whole.certain[:, None], whole.sampled[:, None], whole.variance[:, None], most, most_variance, whole.slack
+    )
 
     def shares(index: NDArray[np.intp]) -> tuple[Floats, Floats]:
         certain, sampled, variance = sums[0][row, index], sums[1][row, index], sums[2][row, index]
-        most, most_variance = whole.unseen[:, None], whole.unseen_variance[:, None]
-        part = Total(certain, sampled, variance, most, most_variance)
-        rest = Total(
-            np.maximum(whole.certain[:, None] - certain, 0.0),
-            np.maximum(whole.sampled[:, None] - sampled, 0.0),
-            np.maximum(whole.variance[:, None] - variance, 0.0),
-            most,
-            most_variance,
-        )
-        return share_bounds(part, rest, confidence)
+        part = Total(certain, sampled, variance, most, most_variance, whole.slack)
+        return share_bounds(part, everything.less(part), confidence)
 
     goal = np.broadcast_to(phi, times)[:, None]
     possible, sure = _first_two(lambda index: tuple(limit >= goal for limit in shares(index)[::-1]), times, len(places))
     zero = np.zeros(times)
-    none = Total(zero, zero, zero, whole.unseen, whole.unseen_variance)
+    none = Total(zero, zero, zero, whole.unseen, whole.unseen_variance, whole.slack)
     below_all = share_bounds(none, whole, confidence)[1] >= goal[:, 0]
     before = np.concatenate([[0], places])[np.minimum(possible, len(places) - 1)]
     lower = np.where(below_all, drawn.least_value, values[before])

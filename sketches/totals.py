@@ -8,7 +8,8 @@ each piece's share of each answer, and the cost does not grow with the number of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -25,33 +26,50 @@ Floats = NDArray[np.float64]
 
 TOLERANCE: Final = 1e-4  # of the decay's value, where that is above NEGLIGIBLE
 SQUARE_TOLERANCE: Final = 1e-3  # the same for f², which only variances need
-NEGLIGIBLE: Final = 1e-9
-FINE: Final = 1e-6  # the same for single answers over very many rows
+NEGLIGIBLE: Final = 1e-14
+FINE: Final = 2e-5  # the tolerance for single answers over very many rows
 LARGE: Final = 200_000  # rows from which a table of the decay is cheaper than the decay of each row
 FEW: Final = 6  # as-of times up to which plain evaluation is cheaper than a table
 _FADED: Final = 1e-5
+_ROUNDING: Final = 1e-13
+_PREFIX_ROUNDING: Final = 2e-14
 _MOST_PIECES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Per as-of time (first axis) one decayed sum for each column, and the number of rows that count."""
+    """Per as-of time (first axis) one decayed sum for each column, and the number of rows that count.
+
+    `slack` is how far, relatively, sums may be off because f was read off a table and sums off prefix sums; else 0.
+    """
 
     linear: Floats
     squared: Floats
     used: Ints
+    slack: float | Floats = 0.0
 
 
-def decayed_sums(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints, *, whole: bool = True) -> Sums:
-    """Every column's decayed sum at every as-of time; not `whole` where the columns are some rows for one question."""
-    rows = len(columns.times)
-    if rows == 0 or (len(as_of) <= FEW and (rows < LARGE or not whole)):
-        return _one_by_one(columns, drawn, decay, as_of)
-    sums = _by_pieces(columns, drawn.unit, decay, as_of)
-    faded = all_but_faded(columns.times, drawn.unit, decay, as_of)
+@dataclass(frozen=True, slots=True)
+class Faded:
+    """The rows that can carry weight at one as-of time, f of each, and how far f may be off, relatively."""
+
+    rows: slice
+    weights: Floats
+    slack: float
+
+
+def sums_by_table(columns: Columns, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
+    """Every column's decayed sum at every as-of time, from prefix sums."""
+    if len(columns.times) == 0:
+        return sums_by_row(columns, [fade(columns.times, moment, decay, unit) for moment in as_of.tolist()])
+    sums = _by_pieces(columns, unit, decay, as_of)
+    faded = all_but_faded(columns.times, unit, decay, as_of)
     if len(faded):
-        exact = _one_by_one(columns, drawn, decay, as_of[faded])
+        exact = sums_by_row(columns, [fade(columns.times, moment, decay, unit) for moment in as_of[faded].tolist()])
         sums.linear[faded], sums.squared[faded], sums.used[faded] = exact.linear, exact.squared, exact.used
+        slack = np.array(sums.slack)
+        slack[faded] = exact.slack
+        sums = replace(sums, slack=slack)
     return sums
 
 
@@ -62,15 +80,22 @@ def all_but_faded(times: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> NDA
     return np.flatnonzero((newest >= 0) & (decay(ages) < _FADED))
 
 
-def _one_by_one(columns: Columns, drawn: Drawn, decay: Decay, as_of: Ints) -> Sums:
-    linear = np.zeros((len(as_of), len(columns.linear)))
-    squared = np.zeros((len(as_of), len(columns.squared)))
-    used = np.zeros(len(as_of), np.int64)
-    for at, moment in enumerate(as_of.tolist()):
-        rows, fading = fade(columns.times, moment, decay, drawn.unit)
-        _weigh(columns.linear, columns.squared, fading, rows.start, linear[at], squared[at])
-        used[at] = np.count_nonzero(fading)
-    return Sums(linear, squared, used)
+def sums_by_row(columns: Columns, faded: Sequence[Faded], rows: NDArray[np.intp] | None = None) -> Sums:
+    """Every column's decayed sum from f of each row, over all rows or some (in ascending order)."""
+    linear = np.zeros((len(faded), len(columns.linear)))
+    squared = np.zeros((len(faded), len(columns.squared)))
+    used = np.zeros(len(faded), np.int64)
+    for at, one in enumerate(faded):
+        if rows is None:
+            _weigh(columns.linear, columns.squared, one.weights, one.rows.start, linear[at], squared[at])
+            used[at] = np.count_nonzero(one.weights)
+        else:
+            first, last = np.searchsorted(rows, [one.rows.start, one.rows.stop])
+            some = rows[first:last]
+            used[at] = _weigh_some(
+                columns.linear, columns.squared, one.weights, one.rows.start, some, linear[at], squared[at]
+            )
+    return Sums(linear, squared, used, max((one.slack for one in faded), default=0.0))
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -88,14 +113,37 @@ def _weigh(linear: Floats, squared: Floats, fading: Floats, start: int, sums: Fl
         squares[column] = mass
 
 
-def fade(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> tuple[slice, Floats]:
-    """The rows that can carry weight and f of each: plainly, or for very many rows off a fine table of the decay."""
+@njit(cache=True, nogil=True)
+def _weigh_some(
+    linear: Floats,
+    squared: Floats,
+    fading: Floats,
+    start: int,
+    rows: NDArray[np.intp],
+    sums: Floats,
+    squares: Floats,
+) -> int:
+    """The same over some rows, without copying them together first."""
+    used = 0
+    for row in rows:
+        weight = fading[row - start]
+        if weight > 0.0:
+            used += 1
+            for column in range(len(linear)):
+                sums[column] += linear[column, row] * weight
+            for column in range(len(squared)):
+                squares[column] += squared[column, row] * weight * weight
+    return used
+
+
+def fade(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> Faded:
+    """f of the rows that can carry weight: plainly, or for very many rows off a fine table of the decay."""
     rows = span(times, as_of, decay, unit)
     inside = times[rows]
     if len(inside) < LARGE or len(all_but_faded(inside, unit, decay, np.array([as_of]))):
-        return rows, decay(unit.seconds(as_of - inside))
+        return Faded(rows, decay(unit.seconds(as_of - inside)), 0.0)
     table = pieces_for(inside, as_of, unit, decay, FINE)
-    return rows, _read_off(inside, as_of, table.first, table.height, table.slope)
+    return Faded(rows, _read_off(inside, as_of, table.first, table.height, table.slope), table.slack)
 
 
 @njit(cache=True, nogil=True)
@@ -132,6 +180,7 @@ class Pieces:
     slope: Floats
     square_height: Floats  # the same for f²
     square_slope: Floats
+    slack: float  # how far, relatively, f may be from the piece: twice what was measured at three ages in each
 
 
 def pieces_for(times: Ints, as_of: int, unit: TimeUnit, decay: Decay, tolerance: float) -> Pieces:
@@ -157,11 +206,14 @@ def pieces(decay: Decay, unit: TimeUnit, oldest: int, tolerance: float = TOLERAN
         length = last - first
         probes = [first + length * part // 4 for part in (1, 2, 3)]
         coarse = np.zeros(len(first), bool)
+        worst = 0.0
         for probe in probes:
             exact = fading(probe)
             part = (probe - first) / np.maximum(length, 1)
             scale = np.maximum(exact, NEGLIGIBLE)
-            coarse |= np.abs(exact - start - (end - start) * part) > tolerance * scale
+            error = np.abs(exact - start - (end - start) * part) / scale
+            worst = max(worst, float(error.max()))
+            coarse |= error > tolerance
             square = np.square(start) + (np.square(end) - np.square(start)) * part
             coarse |= np.abs(np.square(exact) - square) > SQUARE_TOLERANCE * np.square(scale)
         coarse &= length >= 2
@@ -178,6 +230,7 @@ def pieces(decay: Decay, unit: TimeUnit, oldest: int, tolerance: float = TOLERAN
         (end - start) / length,
         np.square(start),
         (np.square(end) - np.square(start)) / length,
+        2.0 * worst if worst > _ROUNDING else 0.0,
     )
 
 
@@ -193,7 +246,10 @@ def _by_pieces(columns: Columns, unit: TimeUnit, decay: Decay, as_of: Ints) -> S
         table.square_height,
         table.square_slope,
     )
-    return Sums(linear, squared, used)
+    # the difference of two prefix sums is right to their own rounding, however small it is itself
+    whole, parts = columns.prefixes[0][-1].sum(), linear.sum(axis=1)
+    rounding = _PREFIX_ROUNDING * np.sqrt(len(columns.times)) * whole / np.where(parts > 0, parts, np.inf)
+    return Sums(linear, squared, used, np.minimum(table.slack + rounding, 1.0))
 
 
 @njit(cache=True, nogil=True)
@@ -273,5 +329,10 @@ def total(
 ) -> Total:
     """A `Total` from three columns of the sums; `scale` is the largest factor that an unseen row may carry besides."""
     return Total(
-        sums.linear[:, certain], sums.linear[:, sampled], sums.squared[:, variance], most[0] * scale, most[1] * scale**2
+        sums.linear[:, certain],
+        sums.linear[:, sampled],
+        sums.squared[:, variance],
+        most[0] * scale,
+        most[1] * scale**2,
+        sums.slack,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -173,7 +174,8 @@ def test_units_other_than_seconds(tmp_path: Path) -> None:
         answer = Store(path).ask(STREAM, Question("sum", spec))
         assert answer.estimate.value == pytest.approx(Oracle(rows, 0.001).answer(Question("sum", spec)))
     end = (FIRST + 4 * EPOCH) * 1000 - 1
-    assert Store(path).ask(STREAM, Question("sum", "window:10m", as_of=end)).provenance.epochs == 1
+    for spec, epochs in (("window:10m", 1), ("window:601s", 2)):
+        assert Store(path).ask(STREAM, Question("sum", spec, as_of=end)).provenance.epochs == epochs
 
 
 def test_epochs_of_different_lengths_add_up(tmp_path: Path) -> None:
@@ -498,10 +500,17 @@ def test_memory_is_bounded(shared: Path, reads: Reads) -> None:
     assert [sources for _, sources, _ in two._selections] == [("north",), ("west",)]
 
 
-def test_eight_threads_ask_one_store(path: Path) -> None:
+def test_eight_threads_ask_one_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Questions of every kind from many threads, while commits change the store, are each answered as of one time."""
+    inner = store.loading._merge
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.002)  # let other threads come between
+        return inner(*arguments)
+
+    monkeypatch.setattr(store.loading, "_merge", slow)
     asked = Store(path)
-    exact = {generation: len(ROWS) + generation - 1 for generation in range(1, 8)}
+    exact = {generation: len(ROWS) + 9 * (generation - 1) for generation in range(1, 8)}
     failures: list[str] = []
 
     def work(number: int) -> None:
@@ -521,7 +530,8 @@ def test_eight_threads_ask_one_store(path: Path) -> None:
     for thread in threads:
         thread.start()
     for number in range(6):
-        commit(path, run_of([part(Rows.of("new", [number], [FIRST], [1]), "north", FIRST)]))
+        starts = [FIRST, *(FIRST + EPOCH * (20 + 8 * number + more) for more in range(8))]
+        commit(path, run_of([part(Rows.of("new", [number], [start], [1]), "north", start) for start in starts]))
     for thread in threads:
         thread.join()
     assert failures == []
