@@ -77,8 +77,8 @@ def _quantiles(
     value = np.where(reached >= 0, values[np.maximum(reached, 0)], np.nan)
     whole = Total(sums[0, :, -1], sums[1, :, -1], sums[2, :, -1], *unseen, slack)
     lower, upper = _limits(drawn, values, places, sums, whole, phi, confidence)
-    exact = whole.exact
     empty = reached < 0
+    exact = whole.exact | (empty & (whole.unseen == 0))
     lower = np.where(exact, value, np.where(empty, drawn.least_value, np.fmin(lower, value)))
     upper = np.where(exact, value, np.where(empty, drawn.greatest_value, np.fmax(upper, value)))
     return value, lower, upper, used

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter
@@ -510,13 +511,16 @@ def test_eight_threads_ask_one_store(path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(store.loading, "_merge", slow)
     asked = Store(path)
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     exact = {generation: len(ROWS) + 9 * (generation - 1) for generation in range(1, 8)}
     failures: list[str] = []
+    over = threading.Event()
 
     def work(number: int) -> None:
         rng = np.random.default_rng(number)
         try:
-            for _ in range(25):
+            while not over.is_set():
                 if rng.random() < 0.5:
                     answer = asked.ask(STREAM, Question("count"))
                     if answer.estimate.value != exact[answer.provenance.generation]:
@@ -532,8 +536,10 @@ def test_eight_threads_ask_one_store(path: Path, monkeypatch: pytest.MonkeyPatch
     for number in range(6):
         starts = [FIRST, *(FIRST + EPOCH * (20 + 8 * number + more) for more in range(8))]
         commit(path, run_of([part(Rows.of("new", [number], [start], [1]), "north", start) for start in starts]))
+    over.set()
     for thread in threads:
         thread.join()
+    sys.setswitchinterval(switching)
     assert failures == []
     assert asked.ask(STREAM, Question("count")).provenance.generation == 7
 
