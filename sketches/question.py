@@ -34,6 +34,7 @@ from typing import Literal
 
 from sketches.decay import Decay, parse_decay
 from sketches.errors import QuestionError
+from sketches.events import MAX_TIME
 
 AGGREGATES = (
     "sum",
@@ -113,6 +114,8 @@ class Question:
                 raise QuestionError(f"{name} is NaN; it must be a number")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise QuestionError(f"low is {self.low!r} and high is {self.high!r}; low must not exceed high")
+        if self.as_of is not None and abs(self.as_of) > MAX_TIME:
+            raise QuestionError(f"as_of is {self.as_of}; times lie between -2^62 and 2^62")
         if self.top is not None and self.top < 1:
             raise QuestionError(f"top is {self.top!r}; it must be at least 1")
         if self.of not in ("weight", "value"):

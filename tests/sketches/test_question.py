@@ -116,3 +116,10 @@ def test_the_same_question_at_another_time() -> None:
     later = question.at(99)
     assert (later.as_of, question.as_of) == (99, None)
     assert later.at(1) == question.at(1)
+
+
+@pytest.mark.parametrize("as_of", [10**30, -(10**30), (1 << 62) + 1])
+def test_times_beyond_the_range_are_refused(as_of: int) -> None:
+    """An as-of time that no event can have is refused by name, not by an overflow."""
+    with pytest.raises(QuestionError, match="as_of"):
+        Question("sum", as_of=as_of)

@@ -290,9 +290,9 @@ def test_a_series_equals_single_questions(tmp_path: Path, question: Question) ->
     asked = Store(path)
     series, origin = asked.series(STREAM, question, moments)
     singles = [asked.ask(STREAM, question.at(int(moment))).estimate for moment in moments]
-    for name in ("value", "lower", "upper"):
-        expected = [getattr(single, name) for single in singles]
-        assert getattr(series, name) == pytest.approx(np.array(expected), rel=5 * TOLERANCE, nan_ok=True)
+    for name, tolerance in (("value", 5), ("lower", 20), ("upper", 20)):  # limits are widened by what the table may err
+        expected = np.array([getattr(single, name) for single in singles])
+        assert getattr(series, name) == pytest.approx(expected, rel=tolerance * TOLERANCE, nan_ok=True)
     assert (series.as_of == moments).all()
     assert origin.epochs == EPOCHS
     some, _ = asked.series(STREAM, question, moments, sources=["east"])
