@@ -15,7 +15,7 @@ from sketches.decay import Decay, parse_decay
 from sketches.drawn import SECOND, Extremes, TimeUnit
 from sketches.errors import CorruptError, DecayError, QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series
-from sketches.events import MAX_TIME, Events, Kind, Labels
+from sketches.events import Events, Kind, Labels
 from sketches.expiry import ExpirySample, Fading, Mask, Survivors
 from sketches.hashing import hash_one, salt
 from sketches.merging import mergeable
@@ -276,8 +276,6 @@ class Integral:
             raise UnanswerableError(
                 f"as_of is {as_of}, but the newest event is at {newest}: this family answers for that time or later"
             )
-        if as_of > MAX_TIME:
-            raise QuestionError(f"as_of is {as_of}; times are at most {MAX_TIME}")
         if newest is not None and self.kind is Kind.KEY and question.aggregate in _ORDERED:
             raise UnanswerableError(
                 f"{question.aggregate} needs values with an order, but this stream's values are text"
