@@ -136,6 +136,7 @@ class Sampled:
         if self.drawn.newest is not None and as_of < self.drawn.newest:
             return "interval from the sample itself; no error was planned for times before the newest event"
         epsilon, likely = self.parameters.epsilon, 1.0 - self.parameters.delta
+        limit = ""
         assert isinstance(question.decay, Decay)
         match question.aggregate:
             case "sum" | "count" | "mean" if question.of == "weight":
@@ -152,7 +153,7 @@ class Sampled:
                 planned = f"planned for an additive error of at most {epsilon:.3g} of the whole decayed weight"
                 if question.decay.decay_class not in (DecayClass.NONE, DecayClass.CONVERGING):
                     kind = question.decay.decay_class
-                    planned += f"; under {kind} decay no small sketch can bound the relative error (B §4)"
+                    limit = f"; under {kind} decay no small sketch can bound the relative error (B §4)"
             case _:
                 planned = f"planned for an additive error of at most {epsilon:.3g}"
-        return f"interval from the sample itself; {planned} with probability {likely:.3g}"
+        return f"interval from the sample itself; {planned} with probability {likely:.3g}{limit}"
