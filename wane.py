@@ -18,6 +18,8 @@ from sketches.errors import QuestionError, WaneError
 from sketches.events import MAX_TIME
 from sketches.question import AGGREGATES, Question
 
+_SHOWN_GAPS = 20
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, or 2 where the user can mend what was asked."""
@@ -130,10 +132,12 @@ def _query(options: argparse.Namespace) -> None:
         confidence=options.confidence,
     )
     answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
-    if options.json:
-        print(json.dumps(answer.as_dict(), ensure_ascii=False))
-        return
     shape = answer.as_dict()
+    if options.aggregate == "heavy-hitters":
+        shape.setdefault("items", [])
+    if options.json:
+        print(json.dumps(shape, ensure_ascii=False))
+        return
     for name in ("estimate", "lower", "upper", "confidence"):
         print(f"{name:12} {_shown(shape[name])}")
     for item in shape.get("items", ()):
@@ -215,8 +219,10 @@ def _info(options: argparse.Namespace) -> None:
             print(f"  {family['family']:12} {family['sketches']:,} sketches, {_size(family['bytes'])}")
         for reject in stream["rejects"]:
             print(f"  rejected     {reject['rows']:,} rows: {reject['reason']}")
-        for gap in stream["gaps"]:
-            print(f"  set aside    {gap['source']} at {gap['start_text']}: {gap['reason']}")
+        for gap in stream["gaps"][:_SHOWN_GAPS]:
+            print(f"  gap          {gap['source']} at {gap['start_text']}: {gap['reason']}")
+        if len(stream["gaps"]) > _SHOWN_GAPS:
+            print(f"  …            and {len(stream['gaps']) - _SHOWN_GAPS} more gaps; --json lists them all")
 
 
 def _decay(options: argparse.Namespace) -> None:

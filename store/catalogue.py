@@ -74,6 +74,15 @@ class StreamHeld:
         wanted = set(sources)
         return max((held.newest for epoch, held in self.epochs.items() if epoch.source in wanted), default=None)
 
+    def unsketched(self) -> list[Gap]:
+        """Epochs with events that have no sketch of a family which other epochs have (one added later, or lost)."""
+        return [
+            Gap(epoch.source, epoch.start, epoch.length, family, f"no {family} sketch is stored")
+            for family, rows in sorted(self.sketches.items())
+            for epoch in self.epochs
+            if epoch not in rows
+        ]
+
     def bytes_of(self, family: str) -> int:
         return sum(size for _, size in self.sketches.get(family, {}).values())
 

@@ -38,7 +38,7 @@ def _stream(connection: duckdb.DuckDBPyConnection, held: StreamHeld) -> dict[str
     ).fetchall()
     oldest = min((known.oldest for known in held.epochs.values()), default=None)
     newest = max((known.newest for known in held.epochs.values()), default=None)
-    gaps = [*held.set_aside, *_damaged(connection, held.name)]
+    gaps = [*held.set_aside, *_damaged(connection, held.name), *held.unsketched()]
     return {
         "stream": held.name,
         "sources": len(held.sources),

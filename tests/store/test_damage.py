@@ -101,7 +101,7 @@ def test_a_damaged_epoch_is_named_and_all_others_answer(
     (shown,) = report(path)["streams"][0]["gaps"]
     assert (shown["source"], shown["start"]) == ("west", MIDDLE)
     assert wane.main(["info", "--store", str(path)]) == 0
-    assert "set aside    west at 2023-11-14 22:40:00 UTC: set aside: " in capsys.readouterr().out
+    assert "gap          west at 2023-11-14 22:40:00 UTC: set aside: " in capsys.readouterr().out
     ask = ["query", "--store", str(path), "--stream", STREAM, "--aggregate", "sum"]
     assert wane.main([*ask, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

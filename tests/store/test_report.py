@@ -9,7 +9,18 @@ import pytest
 from sketches.drawn import SECOND, TimeUnit
 from store import Reject, commit
 from store.report import moment_text, report
-from tests.store.helpers import EPOCH, STREAM, flipped, overlapping, part, payloads, replace_payload, run_of, stored
+from tests.store.helpers import (
+    EPOCH,
+    STREAM,
+    execute,
+    flipped,
+    overlapping,
+    part,
+    payloads,
+    replace_payload,
+    run_of,
+    stored,
+)
 from tests.streams import STREAMS
 
 ROWS = STREAMS["correlated"](600, 5)
@@ -103,3 +114,12 @@ def test_an_empty_store_and_an_empty_stream(tmp_path: Path) -> None:
 def test_moments_in_words(moment: int | None, unit: TimeUnit, text: str) -> None:
     """A time of the stream as a date, whatever its unit, and as the number where the calendar ends."""
     assert moment_text(moment, unit) == text
+
+
+def test_epochs_without_a_sketch_are_named(path: Path) -> None:
+    """An epoch that holds events but lost its row in a family is a gap of that family alone."""
+    execute(path, "DELETE FROM sketches WHERE source = 'west' AND start = ? AND family = 'integral'", [FIRST])
+    (calls,) = report(path)["streams"]
+    assert [(gap["source"], gap["start"], gap["family"], gap["reason"]) for gap in calls["gaps"]] == [
+        ("west", FIRST, "integral", "no integral sketch is stored")
+    ]
