@@ -4,8 +4,10 @@ Knows nothing of stores, Spark or dashboards, never reads a clock, and takes all
 """
 
 from sketches.decay import Decay, DecayClass, parse_decay
+from sketches.drawn import TimeUnit
 from sketches.estimate import Estimate, Item, Series
 from sketches.events import Events
+from sketches.integral import Integral
 from sketches.question import AGGREGATES, Question
 from sketches.sample import Sample
 
@@ -15,9 +17,11 @@ __all__ = [
     "DecayClass",
     "Estimate",
     "Events",
+    "Integral",
     "Item",
     "Question",
     "Sample",
     "Series",
+    "TimeUnit",
     "parse_decay",
 ]

@@ -117,7 +117,7 @@ class Sampled:
         return other
 
     def _refuse_lost(self, question: Question, as_of: int) -> None:
-        """Only a stream of more than 2^60 units of weight a level can get here: older events are beyond any level."""
+        """Only a stream of some 2^53 capacities of weight can get here: older events are beyond any level."""
         lost = self.drawn.lost_before
         assert isinstance(question.decay, Decay)
         if lost == NO_CUT or lost > as_of:
@@ -135,25 +135,32 @@ class Sampled:
             return "exact: every event that counts here was kept"
         if self.drawn.newest is not None and as_of < self.drawn.newest:
             return "interval from the sample itself; no error was planned for times before the newest event"
-        epsilon, likely = self.parameters.epsilon, 1.0 - self.parameters.delta
-        limit = ""
+        epsilon, limit = f"{self.parameters.epsilon:.3g}", ""
         assert isinstance(question.decay, Decay)
         match question.aggregate:
-            case "sum" | "count" | "mean" if question.of == "weight":
-                planned = f"planned for a relative error of at most {epsilon:.3g}"
-            case "sum" | "mean":
-                planned = "no error is planned for: it depends on how far apart values lie"
+            case "sum" | "mean" if question.of == "value":
+                return (
+                    "interval from the sample itself; no error was planned for, as it depends on how far values spread"
+                )
             case "self-join" | "inner-product":
-                planned = "no error is planned for: it depends on how often keys repeat"
+                return (
+                    "interval from the sample itself; no error was planned for, as it depends on how often keys repeat"
+                )
+            case "sum" | "count":
+                planned = f"planned for a relative error of at most {epsilon}"
+            case "mean":
+                planned = f"sum and count each planned for a relative error of at most {epsilon}"
             case "heavy-hitters":
-                planned = f"planned for shares within {epsilon:.3g}; the intervals of the list hold together"
+                planned = f"planned for shares within {epsilon}; the intervals of the list hold together"
             case "quantile" | "median":
-                planned = f"planned for a rank within {epsilon:.3g} of the one asked for"
+                planned = f"planned for a rank within {epsilon} of the one asked for"
             case "range-sum" | "correlated-sum" | "correlated-count" | "correlated-mean":
-                planned = f"planned for an additive error of at most {epsilon:.3g} of the whole decayed weight"
+                each = "sum and count each " if question.aggregate == "correlated-mean" else ""
+                planned = f"{each}planned for an additive error of at most {epsilon} of the whole decayed weight"
                 if question.decay.decay_class not in (DecayClass.NONE, DecayClass.CONVERGING):
                     kind = question.decay.decay_class
                     limit = f"; under {kind} decay no small sketch can bound the relative error (B §4)"
             case _:
-                planned = f"planned for an additive error of at most {epsilon:.3g}"
+                planned = f"planned for an additive error of at most {epsilon}"
+        likely = 1.0 - self.parameters.delta
         return f"interval from the sample itself; {planned} with probability {likely:.3g}{limit}"
