@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,11 +18,16 @@ from sketches.events import Kind
 from sketches.hashing import hash_one
 from sketches.intervals import Total
 from sketches.question import Question
-from sketches.totals import FEW, LARGE, Faded, Sums, fade, sums_by_row, sums_by_table, total, unseen
+from sketches.totals import FEW, LARGE, Faded, Sums, fade, sums_by_row, sums_by_table, sums_by_walk, total, unseen
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+
+def _whole(bound: float | None, towards: Callable[[float], int]) -> float | None:
+    """The whole number that bounds whole numbers alike; infinities and numbers beyond 64 bits stay floats."""
+    return towards(bound) if bound is not None and abs(bound) < float(1 << 62) else bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +72,10 @@ class Asked:
     def sums(self, columns: Columns, rows: Rows | None = None) -> Sums:
         """Decayed sums over all rows or some, the cheaper way: f of each row, or prefix sums and a table of f."""
         few = len(self.as_of) <= FEW
-        if few and (rows is not None or len(self.drawn) < LARGE):
+        if few and len(self.drawn) < LARGE:
             return sums_by_row(columns, self.faded, rows)
+        if few and rows is not None:
+            return sums_by_walk(columns, self.drawn.unit, self.decay, self.as_of, rows)
         whole = columns if rows is None else columns.rows(rows)
         return sums_by_table(whole, self.drawn.unit, self.decay, self.as_of)
 
@@ -80,12 +89,12 @@ class Asked:
 
     def between(self, low: float | None, high: float | None) -> Rows:
         values = self.drawn.values
-        inside = np.ones(len(values), bool)
-        if low is not None:
-            inside &= values >= low
-        if high is not None:
-            inside &= values <= high
-        return np.flatnonzero(inside)
+        if self.drawn.kind is Kind.INTEGER:  # compared as such: as floats, every value would be converted first
+            low, high = _whole(low, math.ceil), _whole(high, math.floor)
+        if low is None:
+            return np.arange(len(values)) if high is None else np.flatnonzero(values <= high)
+        above = values >= low
+        return np.flatnonzero(above if high is None else above & (values <= high))
 
     def equal(self, value: float | str) -> Rows:
         if self.drawn.kind is Kind.KEY:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ class StreamHeld:
     )  # family → epoch → generation, bytes
     set_aside: list[Gap] = field(default_factory=list)
 
-    @property
+    @cached_property
     def sources(self) -> list[str]:
         return sorted({epoch.source for epoch in self.epochs})
 
