@@ -131,16 +131,21 @@ def _walk(
 ) -> int:
     used = 0
     piece = 0
+    begin, reach, base, tilt = 0, first[1] if len(first) > 1 else 0, 0.0, 0.0
+    if len(height):
+        begin, base, tilt = first[0], height[0], slope[0]
     for at in range(len(rows) - 1, -1, -1):
         row = rows[at]
         age = as_of - times[row]
         if age < 0:
             continue
-        while piece < len(height) and age >= first[piece + 1]:
-            piece += 1
-        if piece == len(height):
-            break
-        weight = height[piece] + slope[piece] * (age - first[piece])
+        if age >= reach:
+            while piece < len(height) and age >= first[piece + 1]:
+                piece += 1
+            if piece == len(height):
+                break
+            begin, reach, base, tilt = first[piece], first[piece + 1], height[piece], slope[piece]
+        weight = base + tilt * (age - begin)
         used += 1
         for column in range(len(linear)):
             sums[column] += linear[column, row] * weight
@@ -277,12 +282,16 @@ def pieces(decay: Decay, unit: TimeUnit, oldest: int, tolerance: float = TOLERAN
     alive = int(np.count_nonzero(start > 0))  # f only falls: the pieces that count come first
     first, last, start, end = (column[:alive] for column in (first, last, start, end))
     length = np.maximum(last - first, 1)
+    slope, square_slope = (end - start) / length, (np.square(end) - np.square(start)) / length
+    # a level stretch is one piece however it was cut
+    new = np.ones(alive, bool)
+    new[1:] = (start[1:] != start[:-1]) | (slope[1:] != 0) | (slope[:-1] != 0)
     return Pieces(
-        np.append(first, last[-1:] + 1),
-        start,
-        (end - start) / length,
-        np.square(start),
-        (np.square(end) - np.square(start)) / length,
+        np.append(first[new], last[-1:] + 1),
+        start[new],
+        slope[new],
+        np.square(start[new]),
+        square_slope[new],
         2.0 * worst if worst > _ROUNDING else 0.0,
     )
 
