@@ -20,8 +20,6 @@ from sketches.wire import Reader, Writer
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-_LONGEST_LABEL = 1 << 20
-
 
 def write_head(writer: Writer, kind: Kind, extremes: Extremes, labels: Labels) -> None:
     """What comes before the rows: the kind of values, what is known of all events, the texts of keys."""

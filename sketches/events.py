@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sketches.errors import EventError
 from sketches.hashing import hash_text
+from sketches.packing import frozen
 from sketches.range_sample import MAX_WEIGHT
 
 MAX_TIME: Final = 1 << 62
@@ -34,7 +35,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The texts behind hashed keys: parallel arrays, sorted by hash."""
+    """The texts behind hashed keys: parallel arrays, sorted by hash, each hash once."""
 
     hashes: NDArray[np.uint64]
     texts: tuple[str, ...]
@@ -45,14 +46,26 @@ class Labels:
 
     @classmethod
     def merged(cls, parts: Sequence[Labels], wanted: NDArray[np.uint64]) -> Labels:
-        """The labels of the wanted hashes, from any of the parts; of two texts with one hash, the smaller one."""
+        """The labels of the wanted hashes, from any of the parts; of two texts with one hash, the smaller one.
+
+        Looks up the wanted ones alone: many sketches of few keys are built from one batch with the labels of all.
+        """
+        hashes = np.unique(wanted)
         known: dict[int, str] = {}
         for part in parts:
-            for code, text in zip(part.hashes.tolist(), part.texts, strict=True):
-                if code not in known or text < known[code]:
-                    known[code] = text
-        hashes = np.unique(wanted)
-        return cls(hashes, tuple(known[code] for code in hashes.tolist()))
+            found = dict(part._among(hashes))
+            found.update((code, min(known[code], found[code])) for code in known.keys() & found.keys())
+            known |= found
+        return cls(hashes, tuple(map(known.__getitem__, hashes.tolist())))
+
+    def _among(self, hashes: NDArray[np.uint64]) -> Iterator[tuple[int, str]]:
+        """Those of the hashes, which are sorted, that have a label here, with their texts."""
+        if len(self.hashes) < len(hashes):
+            places = np.flatnonzero(_within(self.hashes, hashes))
+        else:
+            hashes = hashes[_within(hashes, self.hashes)]
+            places = np.searchsorted(self.hashes, hashes)
+        return zip(self.hashes[places].tolist(), map(self.texts.__getitem__, places.tolist()), strict=True)
 
     @classmethod
     def kept(cls, parts: Sequence[Labels], kind: Kind, columns: Sequence[Column]) -> Labels:
@@ -108,6 +121,27 @@ class Events:
         if len(set(lengths.values())) > 1:
             raise EventError("columns differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
         return cls(identity, clock, numbers, counts, labels, kind)
+
+    def columns(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], Column, NDArray[np.int64]]:
+        """Ids, times, values (64 bits, or int32) and weights (none: all 1), `frozen` for kernels."""
+        values = self.values if self.values.dtype == np.int32 else self.values.view(np.uint64)
+        weights = self.weights if self.weights is not None else np.empty(0, np.int64)
+        return frozen(self.ids), frozen(self.times), frozen(values), frozen(weights)
+
+    def rows(self, start: int, stop: int) -> Events:
+        """The events in a range of rows: views of the columns, and all of the labels."""
+        if start >= stop:
+            return Events.of([], [])  # no events are of no kind, so that all sketches of none have the same bytes
+        weights = None if self.weights is None else self.weights[start:stop]
+        part = slice(start, stop)
+        return Events(self.ids[part], self.times[part], self.values[part], weights, self.labels, self.kind)
+
+
+def _within(some: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of some numbers are among the others, which are sorted: a search for each of the some."""
+    if len(others) == 0:
+        return np.zeros(len(some), bool)
+    return np.asarray(others[np.searchsorted(others[:-1], some)] == some)
 
 
 def _one_dimension(name: str, column: Column) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ class Sketch(Protocol):
     """
 
     family: ClassVar[str]
+
+    @classmethod
+    def build(cls, events: Events, *args: Any, **settings: Any) -> Self:
+        """The sketch of a batch of events; a family takes settings of its own, all of them by name."""
 
     def merge(self, other: Self) -> Self:
         """The sketch of both sketches' events; refuses unequal parameters or seeds and names both."""

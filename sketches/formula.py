@@ -30,7 +30,8 @@ from sketches.errors import DecayError
 MAX_LENGTH = 500
 MAX_DEPTH = 32
 MAX_NODES = 200
-UNITS = {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}  # in seconds, exact decimals
+# In seconds, as exact decimals.
+UNITS = {"ns": "1e-9", "us": "1e-6", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}
 SHORTEST, LONGEST = 1e-9, 1e12  # seconds of a duration
 DURATION = "a duration such as 250ms, 90s, 15m, 1h, 7d or 2w, from 1e-9 s to 1e12 s"
 

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
 from sketches.events import Column, Events
-from sketches.hashing import event_hash, event_hashes
-from sketches.range_sample import LEVELS, PRIME, PROBABILITY, covered, deepest_level, level_of, smallest_unit
+from sketches.hashing import event_hash
+from sketches.ordering import drop_repeats, time_order
+from sketches.range_sample import LEVELS, PRIME, PROBABILITY, covered, level_of, smallest_unit
 
 NO_CUT: Final = np.iinfo(np.int64).min
 
@@ -68,29 +69,20 @@ class NestedSample:
         rows = len(events)
         if rows == 0:
             return sample
-        weights = events.weights if events.weights is not None else np.empty(0, np.int64)
+        columns = events.columns()
         backward = bool(events.times[-1] >= events.times[0])
-        buffer = np.empty(min(rows, max(1 << 16, 6 * capacity)), np.int64)
+        room = min(rows, max(1 << 16, 6 * capacity))
+        picked, hashes = np.empty(room, np.int64), np.empty(room, np.uint64)
         done = 0
         while done < rows:
             done, found = _scan(
-                events.ids,
-                events.times,
-                events.values if events.values.dtype == np.int32 else events.values.view(np.uint64),
-                weights,
-                np.uint64(salt),
-                sample.weight_cuts,
-                sample.count_cuts,
-                backward,
-                done,
-                buffer,
+                *columns, np.uint64(salt), sample.weight_cuts, sample.count_cuts, backward, done, picked, hashes
             )
-            picked = buffer[:found]
-            times, values = events.times[picked], events.values[picked].astype(events.kind.dtype, copy=False)
-            units = events.weights[picked] if events.weights is not None else np.ones(found, np.int64)
-            words = (column.view(np.uint64) for column in (events.ids[picked], times, values, units))
-            hashes = np.asarray(event_hashes(*words, np.uint64(salt)))
-            fresh = cls(times, hashes, values, units, sample.weight_cuts, sample.count_cuts)
+            part = slice(room - found, room) if backward else slice(0, found)
+            which = picked[part] if found < rows else slice(None)
+            units = events.weights[which] if events.weights is not None else np.ones(found, np.int64)
+            values = events.values[which].astype(events.kind.dtype, copy=False)
+            fresh = cls(events.times[which], hashes[part], values, units, sample.weight_cuts, sample.count_cuts)
             sample = cls.union([sample, fresh] if len(sample) else [fresh], capacity)
         return sample
 
@@ -109,16 +101,9 @@ class NestedSample:
             np.concatenate(columns) for columns in zip(*(_rows(part) for part in filled), strict=True)
         )
         order = distinct_order(times, hashes, values, weights)
-        times, hashes, values, weights = times[order], hashes[order], values[order], weights[order]
-        starts = starts_of(hashes)
-        count_levels = np.asarray(deepest_level(starts, 1))
-        unit = bool(weights.max() == 1)
-        weight_levels = count_levels if unit else np.asarray(deepest_level(starts, weights))
-        if capacity is not None:
-            weight_cuts = _raise_cuts(weight_cuts, times, weight_levels, capacity)
-            count_cuts = _raise_cuts(count_cuts, times, count_levels, capacity)
-        keep = (times > weight_cuts[weight_levels]) | (times > count_cuts[count_levels])
-        return cls(times[keep], hashes[keep], values[keep], weights[keep], weight_cuts, count_cuts)
+        most = capacity if capacity is not None else len(order)
+        order = order[_trim(order, times, hashes, weights, weight_cuts, count_cuts, most)]
+        return cls(times[order], hashes[order], values[order], weights[order], weight_cuts, count_cuts)
 
     def levels_at(self, times: Ints) -> tuple[Ints, Ints]:
         """The finest level that is complete at each time, of the weighted sum and of the count (LEVELS: none is)."""
@@ -145,34 +130,14 @@ def _complete_level(cuts: Ints, times: Ints) -> Ints:
     return LEVELS - np.searchsorted(cuts[::-1], times, side="left")
 
 
-def _raise_cuts(cuts: Ints, times: Ints, levels: Ints, capacity: int) -> Ints:
-    """Per level the time of its (capacity + 1)-th newest row, where it has so many; rows are sorted by time."""
-    raised = cuts.copy()
-    members = np.arange(len(times))
-    for level in range(LEVELS):
-        members = members[levels[members] >= level]
-        if len(members) <= capacity:
-            break
-        raised[level] = max(raised[level], times[members[-capacity - 1]])
-    return raised
-
-
-def distinct_order(times: Ints, hashes: Words, values: Column, weights: Ints) -> NDArray[Any]:
+def distinct_order(times: Ints, hashes: Words, values: Column, weights: Ints) -> Ints:
     """Row numbers in canonical order without repeats. Equal hashes at one time are rare but for true duplicates."""
-    order = np.lexsort((hashes, times))
-    twins = _equal_neighbours(order, times, hashes)
-    if not twins.any():
-        return order
-    if not (_equal_neighbours(order, values, weights) | ~twins).all():
+    order = time_order(times, hashes)
+    kept, conflict = drop_repeats(order, times, hashes, values, weights)
+    if conflict:
         order = np.lexsort((weights, values, hashes, times))
-        twins = _equal_neighbours(order, times, hashes)
-    repeated = twins & _equal_neighbours(order, values, weights)
-    return order[np.concatenate(([True], ~repeated))]
-
-
-def _equal_neighbours(order: NDArray[Any], first: Column, second: Column) -> NDArray[np.bool_]:
-    a, b = first[order], second[order]
-    return np.asarray((a[1:] == a[:-1]) & (b[1:] == b[:-1]))
+        kept, _ = drop_repeats(order, times, hashes, values, weights)
+    return np.asarray(order[:kept])
 
 
 @njit(cache=True, nogil=True)
@@ -187,22 +152,78 @@ def _scan(
     backward: bool,
     done: int,
     picked: Ints,
+    hashes: Words,
 ) -> tuple[int, int]:
-    """Pick the rows above their level's cut, after the `done` rows already seen, until `picked` is full."""
-    rows = len(times)
+    """Pick the rows above their level's cut, after the `done` rows already seen, until `picked` is full.
+
+    A backward scan fills it from its end: the rows picked are in the order of the rows either way.
+    """
+    rows, room = len(times), len(picked)
     unit = len(weights) == 0
+    uncut = count_cuts[0] == NO_CUT and weight_cuts[0] == NO_CUT
     found = 0
-    while done < rows and found < len(picked):
+    while done < rows and found < room:
         row = rows - 1 - done if backward else done
         done += 1
         time = times[row]
         weight = 1 if unit else weights[row]
         mixed = event_hash(ids[row], uint64(time), uint64(values[row]), uint64(weight), salt)
-        start = min(mixed >> uint64(3), uint64(PRIME - 1))
-        above = time > count_cuts[level_of(start)]
-        if not above and not unit:
-            above = time > weight_cuts[level_of(smallest_unit(start, weight))]
+        above = uncut
+        if not uncut:
+            start = _start_of(mixed)
+            above = time > count_cuts[level_of(start)]
+            if not above and not unit:
+                above = time > weight_cuts[level_of(smallest_unit(start, weight))]
         if above:
-            picked[found] = row
+            at = room - 1 - found if backward else found
+            picked[at] = row
+            hashes[at] = mixed
             found += 1
     return done, found
+
+
+@njit(cache=True, nogil=True)
+def _trim(
+    order: Ints, times: Ints, hashes: Words, weights: Ints, weight_cuts: Ints, count_cuts: Ints, capacity: int
+) -> NDArray[np.bool_]:
+    """Raise both rows of cuts, in place, to what the capacity asks for; true for the rows that are above them."""
+    rows = len(order)
+    weight_levels, count_levels = np.empty(rows, np.uint8), np.empty(rows, np.uint8)
+    for place, row in enumerate(order):
+        start = _start_of(hashes[row])
+        count_levels[place] = level_of(start)
+        weight = weights[row]
+        weight_levels[place] = count_levels[place] if weight == 1 else level_of(smallest_unit(start, weight))
+    _raise_cuts(order, times, weight_levels, weight_cuts, capacity)
+    _raise_cuts(order, times, count_levels, count_cuts, capacity)
+    keep = np.empty(rows, np.bool_)
+    for place, row in enumerate(order):
+        time = times[row]
+        keep[place] = time > weight_cuts[weight_levels[place]] or time > count_cuts[count_levels[place]]
+    return keep
+
+
+@njit(cache=True, nogil=True)
+def _raise_cuts(order: Ints, times: Ints, levels: NDArray[np.uint8], cuts: Ints, capacity: int) -> None:
+    """Per level the time of its (capacity + 1)-th newest row, where it has so many; `order` is that of times.
+
+    Levels nest, so none overflows before the one above it: `inside` are the rows of the first that has not yet.
+    """
+    if len(order) <= capacity:
+        return
+    deepest_in = np.zeros(LEVELS, np.int64)
+    level, inside = 0, 0
+    for place in range(len(order) - 1, -1, -1):
+        deepest = levels[place]
+        deepest_in[deepest] += 1
+        inside += deepest >= level
+        while inside > capacity:
+            cuts[level] = max(cuts[level], times[order[place]])
+            inside -= deepest_in[level]
+            level += 1
+
+
+@njit(cache=True, inline="always")
+def _start_of(mixed: np.uint64) -> np.uint64:
+    """`starts_of` one hash."""
+    return min(mixed >> uint64(3), uint64(PRIME - 1))

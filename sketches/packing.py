@@ -32,8 +32,9 @@ def pack(column: NDArray[np.uint64]) -> bytes:
     """
     if column.dtype != np.uint64 or column.ndim != 1:
         raise WaneError(f"column has dtype {column.dtype} and {column.ndim} dimensions; it must be uint64 and have 1")
-    packed: NDArray[np.uint8] = _pack(_frozen(np.require(column, requirements=["C", "A"])))
-    return packed.tobytes()
+    packed = np.empty(packed_bytes(len(column)), np.uint8)
+    size = pack_into(frozen(column), packed, 0)
+    return packed[:size].tobytes()
 
 
 def unpack(data: bytes | bytearray | memoryview, rows: int) -> tuple[NDArray[np.uint64], int]:
@@ -45,7 +46,7 @@ def unpack(data: bytes | bytearray | memoryview, rows: int) -> tuple[NDArray[np.
     >>> column.tolist(), used
     ([5, 1, 7], 3)
     """
-    stored = _frozen(np.frombuffer(data, dtype=np.uint8))
+    stored = frozen(np.frombuffer(data, dtype=np.uint8))
     blocks = -(-rows // BLOCK_ROWS)
     if rows < 0 or blocks > len(stored):
         raise CorruptError(f"a packed column of {rows} rows cannot be in {len(stored)} bytes")
@@ -103,21 +104,21 @@ def undeltas(first: int, steps: NDArray[np.uint64]) -> NDArray[np.int64]:
     return column
 
 
-def _frozen(column: NDArray[_Number]) -> NDArray[_Number]:
-    """A read-only view: numba compiles a kernel anew for writable and read-only input, and bytes are read-only."""
-    view = column.view()
+def frozen(column: NDArray[_Number]) -> NDArray[_Number]:
+    """The column read-only, contiguous and aligned: numba compiles a kernel anew for every other way to hold numbers.
+
+    Read-only because bytes and Arrow's columns are.
+    """
+    view = np.require(column, requirements=["C", "A"]).view()
     view.flags.writeable = False
     return view
 
 
-@numba.njit(cache=True)
-def _pack(column: NDArray[np.uint64]) -> NDArray[np.uint8]:
+@numba.njit(cache=True, nogil=True)
+def pack_into(column: NDArray[np.uint64], packed: NDArray[np.uint8], position: int) -> int:
+    """For kernels: write the packed column from `position` on, where `packed_bytes` are free, and say where it ends."""
     rows = len(column)
-    blocks = (rows + BLOCK_ROWS - 1) // BLOCK_ROWS
-    widths = np.empty(blocks, dtype=np.uint8)
-    size = 0
-    for block in range(blocks):
-        start = block * BLOCK_ROWS
+    for start in range(0, rows, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, rows)
         union = np.uint64(0)
         for row in range(start, stop):
@@ -126,15 +127,6 @@ def _pack(column: NDArray[np.uint64]) -> NDArray[np.uint8]:
         while union:
             union >>= np.uint64(1)
             width += 1
-        widths[block] = width
-        size += 1 + ((stop - start) * width + 7) // 8
-
-    packed = np.empty(size, dtype=np.uint8)
-    position = 0
-    for block in range(blocks):
-        start = block * BLOCK_ROWS
-        stop = min(start + BLOCK_ROWS, rows)
-        width = int(widths[block])
         packed[position] = width
         position += 1
         word = np.uint64(0)
@@ -156,7 +148,13 @@ def _pack(column: NDArray[np.uint64]) -> NDArray[np.uint8]:
             word >>= np.uint64(8)
             position += 1
             filled -= 8
-    return packed
+    return position
+
+
+@numba.njit(cache=True, nogil=True)
+def packed_bytes(rows: int) -> int:
+    """The most bytes that a column of so many rows takes: every block at 64 bits a row."""
+    return 8 * rows + (rows + BLOCK_ROWS - 1) // BLOCK_ROWS
 
 
 @numba.njit(cache=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sketches import windows
+from sketches.bulk import whole_bodies
 from sketches.codec import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
 from sketches.drawn import SECOND, Extremes, TimeUnit, draw
 from sketches.errors import CorruptError
@@ -66,6 +68,28 @@ class Sample:
     ) -> Sample:
         """Sample a batch of events to an accuracy; `unit` is the length of one step of their times."""
         return cls._of(events, SampleParameters.derive(epsilon, delta, unit, seed))
+
+    @classmethod
+    def build_payloads(cls, events: Events, bounds: NDArray[np.int64], **settings: Any) -> list[bytes]:
+        """For `sketches.bulk.payloads`: where nothing would be discarded, many groups are written at once."""
+        nothing = cls.build(Events.of([], []), **settings)
+        parameters = nothing.parameters
+        found = [nothing.to_bytes()] * (len(bounds) - 1)
+        sizes = np.diff(bounds)
+        fits = sizes <= parameters.capacity
+        whole, left = np.flatnonzero(fits & (sizes > 0)), np.flatnonzero(~fits).tolist()
+        if len(whole):
+            salts = [salt(parameters.seed, copy) for copy in range(parameters.copies)]
+            encoded = parameters.to_bytes()
+            bodies = whole_bodies(events, bounds[whole], bounds[whole + 1], salts)
+            for group, body in zip(whole.tolist(), bodies, strict=True):
+                if body:
+                    found[group] = seal(cls.family, FORMAT_VERSION, encoded, parameters.seed, body)
+                else:
+                    left.append(group)
+        for group in left:
+            found[group] = cls._of(events.rows(*bounds[group : group + 2].tolist()), parameters).to_bytes()
+        return found
 
     @classmethod
     def _of(cls, events: Events, parameters: SampleParameters) -> Sample:

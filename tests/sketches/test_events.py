@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sketches import Events, Sample
 from sketches.errors import EventError
@@ -176,3 +178,48 @@ def test_labels_keep_the_smaller_of_two_texts() -> None:
     one, other = Labels(code, ("b",)), Labels(code, ("a",))
     assert Labels.merged([one, other], code).texts == Labels.merged([other, one], code).texts == ("a",)
     assert Labels.merged([one], code).text_of(int(code[0])) == "b"
+
+
+class OnlyLookedUp(tuple[str, ...]):
+    """Texts that may be looked up one by one, and never gone through."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("all texts were gone through")
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(0, 12), st.sampled_from("abc"), max_size=12), min_size=1, max_size=4),
+    st.data(),
+)
+def test_labels_are_those_of_the_wanted_hashes(parts: list[dict[int, str]], data: st.DataObject) -> None:
+    """Of several parts, some larger and some smaller than what is wanted, each wanted hash has its smallest text."""
+    known = sorted(set().union(*parts))
+    wanted = data.draw(st.lists(st.sampled_from(known), max_size=20)) if known else []
+    labels = [
+        Labels(np.array(sorted(part), np.uint64), OnlyLookedUp(part[code] for code in sorted(part))) for part in parts
+    ]
+    merged = Labels.merged(labels, np.array(wanted, np.uint64))
+    assert merged.hashes.tolist() == sorted(set(wanted))
+    assert merged.texts == tuple(min(part[code] for part in parts if code in part) for code in sorted(set(wanted)))
+
+
+def test_a_wanted_label_that_no_part_has() -> None:
+    """A hash without a text is an error, not a label left out."""
+    with pytest.raises(KeyError):
+        Labels.merged([Labels(np.array([1, 3], np.uint64), ("a", "c"))], np.array([1, 2], np.uint64))
+    with pytest.raises(KeyError):
+        Labels.merged([Labels.none()], np.array([2], np.uint64))
+
+
+@pytest.mark.parametrize("values", [[5, 6, 7, 8], [0.5, 0.25, 2.0, 1.0], ["a", "b", "c", "d"]])
+@pytest.mark.parametrize("weights", [None, [1, 1, 1, 9]])
+def test_rows_of_events_are_events(values: list[Any], weights: list[int] | None) -> None:
+    """A range of rows is built to the bytes of the same rows given alone; none are those of no events."""
+    ids, times = [1, 2, 3, 4], [40, 30, 20, 10]
+    events = Events.of(ids, times, values, weights)
+    for start, stop in ((0, 4), (1, 3), (3, 4), (2, 2), (4, 4)):
+        part = slice(start, stop)
+        alone = Events.of(ids[part], times[part], values[part], None if weights is None else weights[part])
+        assert Sample.build(events.rows(start, stop)).to_bytes() == Sample.build(alone).to_bytes()
+    assert np.shares_memory(events.rows(1, 3).times, events.times), "rows are views"
+    assert events.rows(1, 3).labels is events.labels

@@ -105,7 +105,7 @@ def test_canonical_text() -> None:
         ("min()", "expected a number, age, a function or '(' at position 5"),
         ("0 < age < 5", "no second comparison"),
         ("time + 1", "the name 'time' at position 1 is unknown; the names are age, pi, e, exp"),
-        ("5min", "the unit 'min' in '5min' at position 1 is not one of ms, s, m, h, d, w"),
+        ("5min", "the unit 'min' in '5min' at position 1 is not one of ns, us, ms, s, m, h, d, w"),
         ("1e999", "the number '1e999' at position 1 is too large"),
         ("age == 5", "the character '=' at position 5"),
         ("age + + 5", "at position 7, found '+'"),

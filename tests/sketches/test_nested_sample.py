@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sketches import Events
 from sketches.hashing import event_hashes, salt
-from sketches.nested_sample import NO_CUT, NestedSample
+from sketches.nested_sample import NO_CUT, NestedSample, distinct_order
 from sketches.range_sample import LEVELS, PRIME, STEP
 from tests.streams import STREAMS, Stream
 
@@ -146,6 +146,15 @@ def test_kept_iff_newer_than_the_cut_of_its_deepest_level(stream: Stream, capaci
     for cuts in (sample.weight_cuts, sample.count_cuts):
         assert (cuts[1:] <= cuts[:-1]).all(), "cuts only fall with the level"
     assert (sample.weight_cuts >= sample.count_cuts).all(), "the count samples a part of what the sum samples"
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64, np.uint64])
+@given(st.lists(st.tuples(*[st.integers(0, 2)] * 4), max_size=150))
+def test_canonical_order_without_repeats(kind: type, rows: list[Row]) -> None:
+    """Rows come by time, hash, value and weight, each once, also where hashes collide that never should."""
+    times, hashes, values, weights = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+    order = distinct_order(times, hashes.astype(np.uint64), values.astype(kind), weights)
+    assert [rows[row] for row in order.tolist()] == sorted(set(rows))
 
 
 def aligned(parts: Sequence[NestedSample]) -> tuple[list[Row], list[int], list[int]]:
