@@ -31,7 +31,7 @@ from scipy.stats import binom
 
 from benchmarks.report import publish, table
 from sketches import Estimate, Events, Question, Sample
-from store import Part, Run, Store, Stream, commit
+from store import Part, Run, Sketched, Store, Stream, commit
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 DAY = 86_400
@@ -182,7 +182,7 @@ def build(path: Path, data_set: DataSet, parts: Sequence[Group], seed: int, epsi
             )
             for group in parts
         ]
-        commit(path, Run(Stream(stream, data_set.epoch), sketched, now, now))
+        commit(path, Run(Stream(stream, data_set.epoch), Sketched.of(sketched), now, now))
     return Store(path)
 
 

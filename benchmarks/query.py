@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from benchmarks.report import best, publish, table
 from sketches import Events, Question, Sample, Series
-from store import Part, Run, Store, Stream, commit
+from store import Part, Run, Sketched, Store, Stream, commit
 
 DAYS = 30
 SOURCES = 20
@@ -182,8 +182,8 @@ def build(folder: Path, events: int, epochs: Sequence[str]) -> Built:
             newest = int(columns["t"][-1])
             for name in epochs:
                 begun, clock = datetime.now(UTC), time.perf_counter()
-                parts = parts_of(columns, EPOCHS[name])
-                run = Run(Stream(STREAM, EPOCHS[name]), parts, begun, datetime.now(UTC), rows=len(columns["t"]))
+                found = Sketched.of(parts_of(columns, EPOCHS[name]))
+                run = Run(Stream(STREAM, EPOCHS[name]), found, begun, datetime.now(UTC), rows=len(columns["t"]))
                 commit(stores[name], run)
                 seconds[name] += time.perf_counter() - clock
             if day % 5 == 4:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 
 from sketches.drawn import TimeUnit
 from store.database import WAIT, connected
@@ -23,8 +27,7 @@ class Epoch(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """What is known of the events of one epoch of one source."""
 
     events: int
@@ -110,14 +113,61 @@ def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue
         name: StreamHeld(name, TimeUnit(numerator, denominator), epoch, settings)
         for name, numerator, denominator, epoch, settings in connection.execute("FROM streams").fetchall()
     }
-    rows = connection.execute("SELECT stream, source, start, length, events, weight, oldest, newest FROM epochs")
-    for stream, source, start, length, *held in rows.fetchall():
-        streams[stream].epochs[Epoch(source, start, length)] = Held(*held)
-    rows = connection.execute("SELECT stream, family, source, start, length, generation, bytes FROM sketches")
-    for stream, family, source, start, length, written, size in rows.fetchall():
-        streams[stream].sketches.setdefault(family, {})[Epoch(source, start, length)] = (written, size)
+    with _no_collection():
+        for stream in streams.values():
+            _fill(connection, stream)
     rows = connection.execute("SELECT stream, source, start, length, family, reason FROM set_aside")
     for stream, *gap in rows.fetchall():
         streams[stream].set_aside.append(Gap(*gap))
     connection.commit()
     return Catalogue(generation, streams)
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, stream: StreamHeld) -> None:
+    """The epochs and sketches of a stream, column by column: there may be hundreds of thousands."""
+    *key, events, weight, oldest, newest = _columns(
+        connection,
+        "SELECT source, start, length, events, weight, oldest, newest FROM epochs WHERE stream = $stream",
+        stream=stream.name,
+    )
+    held = map(Held._make, zip(events, weight, oldest, newest, strict=True))
+    stream.epochs.update(zip(map(Epoch._make, zip(*key, strict=True)), held, strict=True))
+    families = connection.execute("SELECT DISTINCT family FROM sketches WHERE stream = $1", [stream.name]).fetchall()
+    for (family,) in sorted(families):
+        *key, generation, size = _columns(
+            connection,
+            "SELECT source, start, length, generation, bytes FROM sketches WHERE stream = $stream AND family = $family",
+            stream=stream.name,
+            family=family,
+        )
+        written = zip(generation, size, strict=True)
+        stream.sketches[family] = dict(zip(map(Epoch._make, zip(*key, strict=True)), written, strict=True))
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, query: str, **values: str) -> list[list[Any]]:
+    """A query's columns as lists; of equal texts in a column there is one object.
+
+    By way of DLPack, because pyarrow's `to_numpy` imports pandas, which takes seconds.
+    """
+    found: list[list[Any]] = []
+    for column in connection.sql(query, params=values).to_arrow_table().columns:
+        array = column.combine_chunks()
+        if pa.types.is_string(array.type):
+            encoded = array.dictionary_encode()
+            texts = encoded.dictionary.to_pylist()
+            found.append([texts[at] for at in np.from_dlpack(encoded.indices).tolist()])
+        else:
+            found.append(np.from_dlpack(array).tolist())
+    return found
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's search for cycles, which would go through all these tuples again and again: half the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

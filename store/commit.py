@@ -1,271 +1,169 @@
-"""Committing a run: its sketches, what was read and what was rejected, in one transaction or not at all."""
+"""Committing runs: their sketches, what was read and what was rejected, in one transaction or not at all.
+
+Late events merge with what is stored before the file is opened for writing: readers are shut out only while rows are
+inserted. Where another commit comes in between, the merging starts over from what that one left.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import duckdb
-import pyarrow as pa
 
-from sketches.drawn import SECOND, TimeUnit
-from sketches.errors import CorruptError
-from sketches.family import Sketch
-from sketches.registry import load
 from sketches.wire import FORMAT_VERSION
-from store.database import WAIT, StoreError, connected
+from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, vacuum
+from store.ledger import write_ledger
+from store.merging import KEY, Merged, merged, overlap
+from store.run import Run, Stream
 from store.schema import check, create_store, migrate
 
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """What the store must know of a stream to answer: its unit of time and the usual length of an epoch in it."""
-
-    name: str
-    epoch: int
-    unit: TimeUnit = SECOND
-    settings: dict[str, object] = field(default_factory=dict)
+_EPOCH: Final = "source, start, length"
+_ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One epoch of one source with its new events: how many, and their sketches, one a family."""
+def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -> int:
+    """Add runs, one a stream, to the store, creating it if need be, and return the new generation.
 
-    source: str
-    start: int
-    length: int
-    events: int
-    weight: float
-    oldest: int
-    newest: int
-    sketches: Sequence[Sketch]
-
-
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """A file that a run read whole."""
-
-    path: str
-    size: int
-    fingerprint: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """Rows that cannot be events, by reason, with a few of them."""
-
-    reason: str
-    rows: int
-    examples: Sequence[object] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """All that one run of ingest has to say about one stream."""
-
-    stream: Stream
-    parts: Sequence[Part]
-    started: datetime
-    finished: datetime
-    files: Sequence[InputFile] = ()
-    rejects: Sequence[Reject] = ()
-    rows: int = 0
-    conflicts: int = 0
-    labels: Mapping[int, str] = field(default_factory=dict)
-
-
-def commit(path: str | Path, run: Run, *, wait: float = WAIT, replacing: tuple[int, int] | None = None) -> int:
-    """Add a run to the store, creating it if need be, and return the new generation.
-
-    Late events merge into the epochs they belong to. `replacing` names a range of times whose epochs are dropped first
-    (a backfill). What cannot be merged because its stored bytes are damaged is set aside, and stays known as a gap.
+    Late events merge into the epochs they belong to. What cannot be merged because its stored bytes are damaged is set
+    aside, and stays known as a gap. A file that the ledger knows already is an `AlreadyIngestedError`.
     """
     file = Path(path)
+    together = [runs] if isinstance(runs, Run) else list(runs)
+    _refuse_twins(together)
     create_store(file)
     migrate(file, wait)
-    with connected(file, write=True, wait=wait) as connection:
-        generation = check(connection, file) + 1
-        connection.begin()
-        try:
-            _write(connection, run, generation, replacing)
-            connection.execute("UPDATE wane SET generation = $1", [generation])
-            connection.commit()
-        except BaseException:
-            connection.rollback()
-            raise
-        connection.execute("CHECKPOINT")  # a write-ahead log that is cut short loses commits without a word
-    return generation
+    deadline = time.monotonic() + wait
+    while True:
+        with connected(file, write=False, wait=wait) as connection:
+            generation = check(connection, file)
+            for run in together:
+                _check_unit(connection, run.stream)
+            overlaps = [overlap(connection, run) for run in together]
+        ready = [merged(run.stream.name, found) for run, found in zip(together, overlaps, strict=True)]
+        with connected(file, write=True, wait=wait) as connection:
+            if check(connection, file) == generation:
+                _write(connection, list(zip(together, ready, strict=True)), generation + 1)
+                return generation + 1
+        if time.monotonic() >= deadline:
+            raise StoreBusyError(f"{file} was changed by others each time this run was merged; waited {wait:.0f} s")
 
 
-def _write(connection: duckdb.DuckDBPyConnection, run: Run, generation: int, replacing: tuple[int, int] | None) -> None:
-    name = run.stream.name
+def _refuse_twins(runs: Sequence[Run]) -> None:
+    names = [run.stream.name for run in runs]
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins or not names:
+        raise StoreError(f"a commit takes one run a stream, not {len(names)} of {', '.join(twins) or 'none'}")
+
+
+def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[tuple[Run, Merged]], generation: int) -> None:
+    used = bytes_used(connection)
+    connection.begin()
+    try:
+        used += sum(_write_run(connection, run, ready, generation) for run, ready in runs)
+        connection.execute("UPDATE wane SET generation = $1", [generation])
+        live = connection.execute("SELECT coalesce(sum(bytes), 0) FROM sketches").fetchall()[0][0]
+        vacuum(connection, wanted=used > _ROOM * int(live))
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.execute("CHECKPOINT")  # a write-ahead log that is cut short loses commits without a word
+
+
+def _write_run(connection: duckdb.DuckDBPyConnection, run: Run, ready: Merged, generation: int) -> int:
+    """All that a run brings; the bytes of payload that were written."""
     _write_stream(connection, run.stream)
-    if replacing is not None:
+    tables = {
+        "wane_epochs": run.sketched.epochs,
+        "wane_sketches": run.sketched.sketches,
+        "wane_merged": ready.sketches,
+        "wane_aside": ready.set_aside,
+    }
+    for name, table in tables.items():
+        connection.register(name, table)
+    late = _late(connection, run.stream.name)
+    if run.replacing is not None:
         for table in ("epochs", "sketches", "set_aside"):
             connection.execute(
-                f"DELETE FROM {table} WHERE stream = $1 AND start + length > $2 AND start < $3", [name, *replacing]
+                f"DELETE FROM {table} WHERE stream = $1 AND start + length > $2 AND start < $3",
+                [run.stream.name, *run.replacing],
             )
-    rows = [(*key, sketch) for key, sketch in _by_key(run).items()]
-    merged = _merge_stored(connection, rows, generation)
-    keys = [row[:5] for row in rows]
-    _delete(connection, "sketches", ("stream", "source", "start", "length", "family"), keys)
-    payloads = [sketch.to_bytes() for sketch in merged]
-    _insert(
-        connection,
-        "sketches",
-        {
-            "stream": pa.array([row[0] for row in rows], pa.string()),
-            "source": pa.array([row[1] for row in rows], pa.string()),
-            "start": pa.array([row[2] for row in rows], pa.int64()),
-            "length": pa.array([row[3] for row in rows], pa.int64()),
-            "family": pa.array([row[4] for row in rows], pa.string()),
-            "format": pa.array([FORMAT_VERSION] * len(rows), pa.int32()),
-            "bytes": pa.array([len(payload) for payload in payloads], pa.int64()),
-            "generation": pa.array([generation] * len(rows), pa.int64()),
-            "payload": pa.array(payloads, pa.binary()),
-        },
-    )
-    _write_epochs(connection, run)
-    _write_ledger(connection, run, generation, len(rows))
+    sketches, size = _write_sketches(connection, run.stream.name, generation)
+    _write_epochs(connection, run.stream.name)
+    write_ledger(connection, run, generation, sketches=sketches, late=late, size=size)
+    for name in tables:
+        connection.unregister(name)
+    return size
+
+
+def _check_unit(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
+    known = connection.execute(
+        "SELECT unit_numerator, unit_denominator FROM streams WHERE stream = $1", [stream.name]
+    ).fetchall()
+    unit = (stream.unit.numerator, stream.unit.denominator)
+    if known and known != [unit]:
+        raise StoreError(
+            f"stream {stream.name!r} counts time in {known[0][0]}/{known[0][1]} s, not {unit[0]}/{unit[1]} s; "
+            "another unit needs another stream"
+        )
 
 
 def _write_stream(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
-    known = connection.execute(
-        "SELECT unit_numerator, unit_denominator FROM streams WHERE stream = $1", [stream.name]
-    ).fetchone()
-    if known is not None and known != (stream.unit.numerator, stream.unit.denominator):
-        raise StoreError(
-            f"stream {stream.name!r} counts time in {known[0]}/{known[1]} s, not "
-            f"{stream.unit.numerator}/{stream.unit.denominator} s; another unit needs another stream"
-        )
+    row = (stream.name, stream.unit.numerator, stream.unit.denominator, stream.epoch, json.dumps(stream.settings))
+    if connection.execute("FROM streams WHERE stream = $1", [stream.name]).fetchall() == [row]:
+        return
     connection.execute("DELETE FROM streams WHERE stream = $1", [stream.name])
+    connection.execute("INSERT INTO streams VALUES ($1, $2, $3, $4, $5)", list(row))
+
+
+def _late(connection: duckdb.DuckDBPyConnection, stream: str) -> int:
+    """New events of epochs that were over when the newest event came that their source had before this run."""
+    (late,) = connection.execute(
+        "SELECT coalesce(sum(events), 0)::BIGINT FROM wane_epochs "
+        "JOIN (SELECT source, max(newest) AS seen FROM epochs WHERE stream = $1 GROUP BY source) USING (source) "
+        "WHERE start + length <= seen",
+        [stream],
+    ).fetchall()[0]
+    return int(late)
+
+
+def _write_sketches(connection: duckdb.DuckDBPyConnection, stream: str, generation: int) -> tuple[int, int]:
+    """Rows and bytes of payload written: what was merged in place of what it came from, the rest as it came."""
     connection.execute(
-        "INSERT INTO streams VALUES ($1, $2, $3, $4, $5)",
-        [stream.name, stream.unit.numerator, stream.unit.denominator, stream.epoch, json.dumps(stream.settings)],
+        f"INSERT INTO set_aside SELECT $1, {KEY}, $2, reason, payload FROM wane_aside", [stream, generation]
     )
-
-
-def _by_key(run: Run) -> dict[tuple[str, str, int, int, str], Sketch]:
-    """One sketch a key, also where several parts of the run fall into one epoch."""
-    found: dict[tuple[str, str, int, int, str], Sketch] = {}
-    for part in run.parts:
-        for sketch in part.sketches:
-            key = (run.stream.name, part.source, part.start, part.length, sketch.family)
-            found[key] = found[key].merge(sketch) if key in found else sketch
-    return found
-
-
-def _merge_stored(
-    connection: duckdb.DuckDBPyConnection, rows: Sequence[tuple[str, str, int, int, str, Sketch]], generation: int
-) -> list[Sketch]:
-    """The new sketches, each merged with what the store already holds of its epoch."""
-    if not rows:
-        return []
-    _register_keys(connection, ("stream", "source", "start", "length", "family"), [row[:5] for row in rows])
-    stored = connection.execute(
-        "SELECT stream, source, start, length, family, payload FROM sketches SEMI JOIN wane_keys "
-        "USING (stream, source, start, length, family)"
-    ).fetchall()
-    connection.unregister("wane_keys")
-    held = {tuple(row[:5]): bytes(row[5]) for row in stored}
-    merged = []
-    for *key, sketch in rows:
-        payload = held.get(tuple(key))
-        if payload is None:
-            merged.append(sketch)
-            continue
-        try:
-            merged.append(load(payload).merge(sketch))
-        except CorruptError as error:
-            connection.execute(
-                "INSERT INTO set_aside VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", [*key, generation, str(error), payload]
-            )
-            merged.append(sketch)
-    return merged
-
-
-def _write_epochs(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
-    if not run.parts:
-        return
-    _insert(
-        connection,
-        "epochs",
-        {
-            "stream": pa.array([run.stream.name] * len(run.parts), pa.string()),
-            "source": pa.array([part.source for part in run.parts], pa.string()),
-            "start": pa.array([part.start for part in run.parts], pa.int64()),
-            "length": pa.array([part.length for part in run.parts], pa.int64()),
-            "events": pa.array([part.events for part in run.parts], pa.int64()),
-            "weight": pa.array([part.weight for part in run.parts], pa.float64()),
-            "oldest": pa.array([part.oldest for part in run.parts], pa.int64()),
-            "newest": pa.array([part.newest for part in run.parts], pa.int64()),
-        },
-    )
-    # one row an epoch: what earlier runs brought and what this one brings
+    _delete(connection, "sketches", KEY, "wane_merged", stream)
     connection.execute(
-        "CREATE OR REPLACE TEMP TABLE summed AS SELECT stream, source, start, length, sum(events)::BIGINT AS events, "
-        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest "
-        "FROM epochs WHERE stream = $1 GROUP BY ALL",
-        [run.stream.name],
+        f"INSERT INTO sketches SELECT $1, {KEY}, $2, octet_length(payload), $3, payload FROM "
+        f"(SELECT {KEY}, payload FROM wane_sketches ANTI JOIN wane_merged USING ({KEY}) "
+        f"UNION ALL SELECT {KEY}, payload FROM wane_merged) ORDER BY source, start",
+        [stream, FORMAT_VERSION, generation],
     )
-    connection.execute("DELETE FROM epochs WHERE stream = $1", [run.stream.name])
-    connection.execute("INSERT INTO epochs SELECT * FROM summed ORDER BY stream, source, start")
+    rows, size = connection.execute(
+        "SELECT count(*), coalesce(sum(bytes), 0)::BIGINT FROM sketches WHERE stream = $1 AND generation = $2",
+        [stream, generation],
+    ).fetchall()[0]
+    return int(rows), int(size)
 
 
-def _write_ledger(connection: duckdb.DuckDBPyConnection, run: Run, generation: int, sketches: int) -> None:
-    name = run.stream.name
-    rejected = sum(reject.rows for reject in run.rejects)
+def _write_epochs(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
+    """One row an epoch: what earlier runs brought and what this one brings."""
     connection.execute(
-        "INSERT INTO runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        [generation, name, run.started, run.finished, run.rows, rejected, run.conflicts, sketches],
+        f"CREATE OR REPLACE TEMP TABLE summed AS SELECT {_EPOCH}, sum(events)::BIGINT AS events, "
+        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest FROM "
+        f"(FROM wane_epochs UNION ALL SELECT * EXCLUDE stream FROM epochs SEMI JOIN wane_epochs USING ({_EPOCH}) "
+        f"WHERE stream = $1) GROUP BY {_EPOCH}",
+        [stream],
     )
-    if run.labels:
-        connection.register(
-            "wane_labels",
-            pa.table(
-                {
-                    "stream": pa.array([name] * len(run.labels), pa.string()),
-                    "key": pa.array(list(run.labels), pa.uint64()),
-                    "label": pa.array(list(run.labels.values()), pa.string()),
-                }
-            ),
-        )
-        connection.execute("INSERT INTO labels SELECT * FROM wane_labels ANTI JOIN labels USING (stream, key)")
-        connection.unregister("wane_labels")
-    for file in run.files:
-        connection.execute(
-            "INSERT INTO files VALUES ($1, $2, $3, $4, $5, $6)",
-            [generation, name, file.path, file.size, file.fingerprint, file.rows],
-        )
-    for reject in run.rejects:
-        connection.execute(
-            "INSERT INTO rejects VALUES ($1, $2, $3, $4, $5)",
-            [generation, name, reject.reason, reject.rows, json.dumps(list(reject.examples), default=str)],
-        )
+    _delete(connection, "epochs", _EPOCH, "summed", stream)
+    connection.execute("INSERT INTO epochs SELECT $1, * FROM summed ORDER BY source, start", [stream])
+    connection.execute("DROP TABLE summed")
 
 
-def _register_keys(
-    connection: duckdb.DuckDBPyConnection, names: Sequence[str], keys: Sequence[Sequence[object]]
-) -> None:
-    connection.register("wane_keys", pa.table({name: [key[at] for key in keys] for at, name in enumerate(names)}))
-
-
-def _delete(
-    connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], keys: Sequence[Sequence[object]]
-) -> None:
-    if not keys:
-        return
-    _register_keys(connection, names, keys)
-    joined = " AND ".join(f"{table}.{name} = wane_keys.{name}" for name in names)
-    connection.execute(f"DELETE FROM {table} USING wane_keys WHERE {joined}")
-    connection.unregister("wane_keys")
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, pa.Array]) -> None:
-    connection.register("wane_rows", pa.table(columns))
-    connection.execute(f"INSERT INTO {table} SELECT * FROM wane_rows ORDER BY stream, source, start")
-    connection.unregister("wane_rows")
+def _delete(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: str, stream: str) -> None:
+    alike = " AND ".join(f"{table}.{name} = {rows}.{name}" for name in key.split(", "))
+    connection.execute(f"DELETE FROM {table} USING {rows} WHERE {table}.stream = $1 AND {alike}", [stream])

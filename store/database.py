@@ -39,6 +39,7 @@ _DAMAGED: Final = (
     duckdb.SerializationException,
 )
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.05
+_VACUUM_TASKS: Final = 100  # DuckDB's own default
 _IN_THIS_PROCESS = threading.RLock()
 
 
@@ -143,6 +144,21 @@ def create(path: Path, statements: list[str]) -> None:
         raise StoreError(f"{path} cannot be created: {error.strerror}") from error
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be created: {_first_line(error)}") from error
+
+
+def bytes_used(connection: duckdb.DuckDBPyConnection) -> int:
+    """What the file's blocks in use take up; free ones are taken again by later commits."""
+    rows = connection.execute("SELECT block_size * used_blocks FROM pragma_database_size()").fetchall()
+    return int(rows[0][0])
+
+
+def vacuum(connection: duckdb.DuckDBPyConnection, *, wanted: bool) -> None:
+    """Whether the next checkpoint packs the rows of a table anew.
+
+    By default DuckDB does so whenever it can, which is at every commit: it writes up to 122,880 payloads again for each
+    new one. Not to do so leaves behind what was deleted, and blocks that are hardly filled.
+    """
+    connection.execute(f"SET max_vacuum_tasks = {_VACUUM_TASKS if wanted else 0}")
 
 
 def _is_locked(error: duckdb.Error) -> bool:

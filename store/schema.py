@@ -9,7 +9,7 @@ import duckdb
 
 from store.database import StoreError, connected, create
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 # A sketch row is one (stream, source, epoch, family); `generation` is that of the commit which wrote it last. Rows of
 # `epochs` say which epochs hold events, whatever became of their sketches: that is how a gap is known to be one.
@@ -24,16 +24,17 @@ TABLES: Final = (
     """CREATE TABLE sketches (
         stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
         family VARCHAR NOT NULL, format INTEGER NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
-        payload BLOB NOT NULL)""",
+        payload BLOB NOT NULL USING COMPRESSION zstd)""",
     """CREATE TABLE set_aside (
         stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
         family VARCHAR NOT NULL, generation BIGINT NOT NULL, reason VARCHAR NOT NULL, payload BLOB NOT NULL)""",
     """CREATE TABLE runs (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, started TIMESTAMP NOT NULL, finished TIMESTAMP NOT NULL,
-        rows BIGINT NOT NULL, rejected BIGINT NOT NULL, conflicts BIGINT NOT NULL, sketches BIGINT NOT NULL)""",
+        rows BIGINT NOT NULL, rejected BIGINT NOT NULL, conflicts BIGINT NOT NULL, sketches BIGINT NOT NULL,
+        late BIGINT NOT NULL, bytes BIGINT NOT NULL)""",
     """CREATE TABLE files (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, path VARCHAR NOT NULL, size BIGINT NOT NULL,
-        fingerprint VARCHAR NOT NULL, rows BIGINT NOT NULL)""",
+        fingerprint VARCHAR NOT NULL, rows BIGINT NOT NULL, modified BIGINT NOT NULL, oldest BIGINT, newest BIGINT)""",
     """CREATE TABLE rejects (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows BIGINT NOT NULL,
         examples VARCHAR NOT NULL)""",
@@ -42,7 +43,28 @@ TABLES: Final = (
 )
 
 # From each version the statements that lead to the next; all of a migration happens in one transaction.
-MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {}
+MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
+    1: (
+        "ALTER TABLE files ADD COLUMN modified BIGINT DEFAULT 0",
+        "ALTER TABLE files ALTER modified SET NOT NULL",
+        "ALTER TABLE files ALTER modified DROP DEFAULT",
+        "ALTER TABLE files ADD COLUMN oldest BIGINT",
+        "ALTER TABLE files ADD COLUMN newest BIGINT",
+        "ALTER TABLE runs ADD COLUMN late BIGINT DEFAULT 0",
+        "ALTER TABLE runs ALTER late SET NOT NULL",
+        "ALTER TABLE runs ALTER late DROP DEFAULT",
+        "ALTER TABLE runs ADD COLUMN bytes BIGINT DEFAULT 0",
+        "ALTER TABLE runs ALTER bytes SET NOT NULL",
+        "ALTER TABLE runs ALTER bytes DROP DEFAULT",
+        "ALTER TABLE sketches RENAME TO uncompressed",
+        """CREATE TABLE sketches (
+            stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+            family VARCHAR NOT NULL, format INTEGER NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
+            payload BLOB NOT NULL USING COMPRESSION zstd)""",
+        "INSERT INTO sketches FROM uncompressed ORDER BY stream, source, start",
+        "DROP TABLE uncompressed",
+    ),
+}
 
 
 def create_store(path: Path) -> None:

@@ -15,7 +15,7 @@ from sketches import Events, Sample
 from sketches.drawn import SECOND, TimeUnit
 from sketches.family import Sketch
 from sketches.integral import Integral
-from store import Part, Run, Stream, commit
+from store import Part, Run, Sketched, Stream, commit
 from tests.streams import Stream as Rows
 from tests.streams import joined
 
@@ -70,7 +70,7 @@ def parts(by_source: Mapping[str, Rows], length: int = EPOCH, **settings: Any) -
 
 
 def run_of(found: Sequence[Part], *, stream: str = STREAM, unit: TimeUnit = SECOND, **settings: Any) -> Run:
-    return Run(Stream(stream, EPOCH, unit), found, NOON, NOON, **settings)
+    return Run(Stream(stream, EPOCH, unit), Sketched.of(found), NOON, NOON, **settings)
 
 
 def stored(path: Path, by_source: Mapping[str, Rows], *, stream: str = STREAM, **settings: Any) -> int:

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -204,9 +205,13 @@ def newer_duckdb(path: Path) -> None:
 
 
 def flipped_payload_block(path: Path) -> None:
-    data = path.read_bytes()
-    payload = payloads(path)["east", MIDDLE, "sample"]
-    path.write_bytes(flipped(data, data.index(payload[40:80])))
+    """Blocks of 256 kB follow three headers of 4 kB; DuckDB says which of them holds the compressed payloads."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        ((block, offset),) = connection.execute(
+            "SELECT block_id, block_offset FROM pragma_storage_info('sketches') "
+            "WHERE column_name = 'payload' AND segment_type = 'BLOB'"
+        ).fetchall()
+    path.write_bytes(flipped(path.read_bytes(), 3 * 4096 + block * 262_144 + offset + 100))
 
 
 SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import sleep
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 
 from sketches import Question, Sample
 from store import InputFile, Part, Reject, Run, Store, commit
+from store.schema import VERSION
 from tests.store.helpers import EPOCH, NOON, PROCESSES, STREAM, beside, content, events, part, run_of
 from tests.streams import Stream as Rows
 
 KILLS = 55
 KILLS_AT_CREATION = 12
-LONGEST = 0.15  # seconds, about two commits
 
 
 def fresh(number: int) -> Rows:
@@ -44,7 +44,7 @@ def run(number: int) -> Run:
     return run_of(
         found,
         rows=number,
-        files=[InputFile(f"{number}.parquet", number, "f00", number)],
+        files=[InputFile(f"{number}.parquet", number, f"f{number}", number, number)],
         rejects=[Reject("no time", number)],
         labels={number: f"label {number}"},
     )
@@ -71,12 +71,17 @@ def epoch(number: int, with_late: bool) -> tuple[bytes, tuple[Any, ...]]:
     return sketch.to_bytes(), row
 
 
+def written(number: int) -> int:
+    """The bytes of payload that commit `number` writes: a new epoch, and the one before with its late events."""
+    return len(epoch(number, False)[0]) + (len(epoch(number - 1, True)[0]) if number > 1 else 0)
+
+
 def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table after so many commits."""
     numbers = range(1, generation + 1)
     epochs = {number: epoch(number, number < generation) for number in numbers}
     tables: dict[str, list[tuple[Any, ...]]] = {
-        "wane": [(1, generation)],
+        "wane": [(VERSION, generation)],
         "streams": [(STREAM, 1, 1, EPOCH, json.dumps({}))][:generation],
         "epochs": [row for _, row in epochs.values()],
         "sketches": [
@@ -84,8 +89,13 @@ def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
             for number, (payload, row) in epochs.items()
         ],
         "set_aside": [],
-        "runs": [(number, STREAM, NOON, NOON, number, number, 0, 1 + (number > 1)) for number in numbers],
-        "files": [(number, STREAM, f"{number}.parquet", number, "f00", number) for number in numbers],
+        "runs": [
+            (number, STREAM, NOON, NOON, number, number, 0, 1 + (number > 1), 0, written(number)) for number in numbers
+        ],
+        "files": [
+            (number, STREAM, f"{number}.parquet", number, f"f{number}", number, number, None, None)
+            for number in numbers
+        ],
         "rejects": [(number, STREAM, "no time", number, "[]") for number in numbers],
         "labels": [(STREAM, number, f"label {number}") for number in numbers],
     }
@@ -124,9 +134,12 @@ def test_a_killed_writer_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> 
     writer goes on from there."""
     path = tmp_path / "wane.duckdb"
     rng = np.random.default_rng(20260131)
-    generation, logs, ahead = commit(path, run(1)), 0, 0
+    commit(path, run(1))
+    start = perf_counter()
+    generation, logs, ahead = commit(path, run(2)), 0, 0
+    two_commits = 2 * (perf_counter() - start)
     for _ in range(KILLS):
-        done = cut(path, generation + 1, 1, rng.uniform(0, LONGEST))
+        done = cut(path, generation + 1, 1, rng.uniform(0, two_commits))
         logs += path.with_name(path.name + ".wal").exists()
         answer = Store(path).ask(STREAM, Question("count"))
         generation = answer.provenance.generation

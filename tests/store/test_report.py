@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from sketches.drawn import SECOND, TimeUnit
-from store import Reject, commit
+from store import InputFile, Reject, Run, Sketched, Stream, commit
 from store.report import moment_text, report
 from tests.store.helpers import (
     EPOCH,
+    NOON,
     STREAM,
     execute,
     flipped,
@@ -63,9 +65,55 @@ def test_rejects_are_summed_by_reason(path: Path) -> None:
     commit(path, run_of([], rejects=[Reject("no time", 3, ["a"])]))
     (calls,) = report(path)["streams"]
     assert calls["rejects"] == [
-        {"reason": "no time", "rows": 5, "examples": '["a"]'},
-        {"reason": "weight below 1", "rows": 1, "examples": "[]"},
+        {"reason": "no time", "rows": 5, "examples": ["a"]},
+        {"reason": "weight below 1", "rows": 1, "examples": []},
     ]
+
+
+def test_the_ledger_in_numbers(path: Path) -> None:
+    """Files, the last run, and the runs before it, of each stream for itself."""
+    file = InputFile("a.csv", 10, "aaa", 600, 1)
+    later = part(ROWS.take(ROWS.t < FIRST + EPOCH), "east", FIRST)
+    started, finished = NOON + timedelta(hours=1), NOON + timedelta(hours=1, seconds=9)
+    rejects = [Reject("no time", 2)]
+    last = Run(Stream(STREAM, EPOCH), Sketched.of([later]), started, finished, [file], rejects, rows=9, conflicts=3)
+    commit(path, last)
+    commit(path, run_of([], stream="another"))
+    another, calls = report(path)["streams"]
+    assert (calls["files"], another["files"]) == (1, 0)
+    merged = payloads(path)["east", FIRST, "sample"]
+    assert calls["last_run"] == {
+        "run": 2,
+        "started": started,
+        "finished": finished,
+        "rows": 9,
+        "rejected": 2,
+        "late": later.events,
+        "conflicts": 3,
+        "sketches": 1,
+        "bytes": len(merged),
+    }
+    assert [run["run"] for run in calls["runs"]] == [2, 1]
+    assert [run["run"] for run in another["runs"]] == [3]
+    assert calls["source_newest"] == {name: rows.t.max() for name, rows in SOURCES.items()}
+
+
+def test_only_the_last_runs_are_listed(path: Path) -> None:
+    """Twenty of each stream, newest first; their number is told as well."""
+    for _ in range(22):
+        commit(path, run_of([]))
+    found = report(path)
+    (calls,) = found["streams"]
+    assert found["runs"] == 23
+    assert [run["run"] for run in calls["runs"]] == list(range(23, 3, -1))
+
+
+def test_examples_are_those_of_the_newest_run_that_has_some(path: Path) -> None:
+    """A reason without examples does not hide earlier ones."""
+    for examples in (["old"], [{"id": 1, "time": None}, 2], []):
+        commit(path, run_of([], rejects=[Reject("no time", 2, examples)]))
+    (calls,) = report(path)["streams"]
+    assert calls["rejects"] == [{"reason": "no time", "rows": 6, "examples": [{"id": 1, "time": None}, 2]}]
 
 
 def test_every_damaged_payload_is_found(path: Path) -> None:

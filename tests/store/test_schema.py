@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from store import Store, StoreError
-from store.database import connected
-from store.schema import VERSION, check, create_store, migrate
-from tests.store.helpers import PROCESSES, TABLES, beside, content, execute, stored
+from sketches import Question
+from store import Store, StoreError, known_files
+from store.database import connected, create
+from store.schema import MIGRATIONS, VERSION, check, create_store, migrate
+from tests.store.helpers import PROCESSES, STREAM, TABLES, beside, content, execute, parts, stored
 from tests.streams import STREAMS
 
 NEXT = VERSION + 1
@@ -93,6 +94,112 @@ def test_a_migration_brings_the_store_to_the_next_version(path: Path) -> None:
     assert [row[-1] for row in after["runs"]] == ["none"]
     assert after["extra"] == []
     assert after["sketches"] == before["sketches"]
+
+
+# A store as version 1 wrote it; never to be changed.
+VERSION_1 = (
+    "CREATE TABLE wane (version INTEGER NOT NULL, generation BIGINT NOT NULL)",
+    """CREATE TABLE streams (
+        stream VARCHAR NOT NULL, unit_numerator BIGINT NOT NULL, unit_denominator BIGINT NOT NULL,
+        epoch BIGINT NOT NULL, settings VARCHAR NOT NULL)""",
+    """CREATE TABLE epochs (
+        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+        events BIGINT NOT NULL, weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL)""",
+    """CREATE TABLE sketches (
+        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+        family VARCHAR NOT NULL, format INTEGER NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
+        payload BLOB NOT NULL)""",
+    """CREATE TABLE set_aside (
+        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+        family VARCHAR NOT NULL, generation BIGINT NOT NULL, reason VARCHAR NOT NULL, payload BLOB NOT NULL)""",
+    """CREATE TABLE runs (
+        run BIGINT NOT NULL, stream VARCHAR NOT NULL, started TIMESTAMP NOT NULL, finished TIMESTAMP NOT NULL,
+        rows BIGINT NOT NULL, rejected BIGINT NOT NULL, conflicts BIGINT NOT NULL, sketches BIGINT NOT NULL)""",
+    """CREATE TABLE files (
+        run BIGINT NOT NULL, stream VARCHAR NOT NULL, path VARCHAR NOT NULL, size BIGINT NOT NULL,
+        fingerprint VARCHAR NOT NULL, rows BIGINT NOT NULL)""",
+    """CREATE TABLE rejects (
+        run BIGINT NOT NULL, stream VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows BIGINT NOT NULL,
+        examples VARCHAR NOT NULL)""",
+    "CREATE TABLE labels (stream VARCHAR NOT NULL, key UBIGINT NOT NULL, label VARCHAR NOT NULL)",
+    "INSERT INTO wane VALUES (1, 7)",
+    "INSERT INTO streams VALUES ('calls', 1, 1, 600, '{}')",
+    "INSERT INTO runs VALUES (6, 'calls', '2026-01-31 12:00:00', '2026-01-31 12:00:09', 50, 1, 0, 1)",
+    "INSERT INTO runs VALUES (7, 'calls', '2026-01-31 13:00:00', '2026-01-31 13:00:09', 2, 0, 0, 0)",
+    "INSERT INTO files VALUES (6, 'calls', 'a.csv', 123, 'f00', 50), (7, 'calls', 'b.csv', 5, 'f01', 2)",
+    "INSERT INTO rejects VALUES (6, 'calls', 'no time', 1, '[4]')",
+    "INSERT INTO labels VALUES ('calls', 1, 'one')",
+    "INSERT INTO set_aside VALUES ('calls', 'south', 0, 600, 'sample', 7, 'checksum', 'x'::BLOB)",
+)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A store of version 1 with a row in every table and a sketch that answers."""
+    path = tmp_path / "old.duckdb"
+    create(path, list(VERSION_1))
+    rows = STREAMS["uniform"](50, 1)
+    for one in parts({"north": rows}):
+        key = [STREAM, one.source, one.start, one.length]
+        execute(
+            path,
+            "INSERT INTO epochs VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            [*key, one.events, one.weight, one.oldest, one.newest],
+        )
+        payload = one.sketches[0].to_bytes()
+        execute(
+            path,
+            "INSERT INTO sketches VALUES ($1, $2, $3, $4, 'sample', 1, $5, 6, $6)",
+            [*key, len(payload), payload],
+        )
+    return path
+
+
+def shape(path: Path) -> list[tuple[object, ...]]:
+    """Every column with its type and whether it may be empty."""
+    with connected(path, write=False) as connection:
+        return connection.execute(
+            "SELECT table_name, column_index, column_name, data_type, is_nullable, column_default "
+            "FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+        ).fetchall()
+
+
+def test_version_1_becomes_version_2(old: Path, tmp_path: Path) -> None:
+    """Nothing is lost, what version 1 did not know is 0 or empty, and the tables are those of a new store."""
+    before = content(old)
+    migrate(old, 1)
+    after = content(old)
+    create_store(tmp_path / "new.duckdb")
+    assert shape(old) == shape(tmp_path / "new.duckdb")
+    assert before.pop("wane") == [(1, 7)]
+    assert after.pop("wane") == [(VERSION, 8)]
+    assert after.pop("files") == [(*row, 0, None, None) for row in before.pop("files")]
+    assert after.pop("runs") == [(*row, 0, 0) for row in before.pop("runs")]
+    assert after == before
+    assert len(after["sketches"]) == len(after["epochs"]) > 0
+    assert Store(old).ask(STREAM, Question("count")).estimate.value == 50
+
+
+def test_ingest_goes_on_with_a_store_of_version_1(old: Path) -> None:
+    """Readers send the user to `wane ingest`; that asks for the known files first, and commits then."""
+    with pytest.raises(StoreError, match=f"has schema 1; run `wane ingest` once to bring it to {VERSION}"):
+        Store(old).catalogue()
+    assert [(file.run, file.path, file.modified, file.rows) for file in known_files(old, STREAM)] == [
+        (6, "a.csv", 0, 50),
+        (7, "b.csv", 0, 2),
+    ]
+    stored(old, {"north": STREAMS["uniform"](20, 2)})
+    assert Store(old).catalogue().generation == 9
+
+
+@pytest.mark.parametrize("failing", range(1, len(MIGRATIONS[1]) + 1))
+def test_the_way_from_version_1_is_whole_or_not_at_all(old: Path, failing: int) -> None:
+    """Stopped after any of its steps, the file is what it was, to the byte."""
+    whole, before = content(old), old.read_bytes()
+    with pytest.raises(StoreError, match="stays at schema 1, the way to 2 failed"):
+        migrate(old, 1, {1: (*MIGRATIONS[1][:failing], "SELECT error('stop')")}, 2)
+    assert content(old) == whole
+    assert old.read_bytes() == before
 
 
 def test_a_store_of_this_version_is_not_opened_for_writing(path: Path) -> None:

@@ -428,7 +428,7 @@ def test_epochs_that_were_replaced_are_forgotten(path: Path) -> None:
     """A store in memory follows when epochs go away, and when a source appears."""
     asked = Store(path)
     asked.ask(STREAM, Question("count"))
-    commit(path, run_of([]), replacing=(FIRST, FIRST + 2 * EPOCH))
+    commit(path, run_of([], replacing=(FIRST, FIRST + 2 * EPOCH)))
     rest = ROWS.take(ROWS.t >= FIRST + 2 * EPOCH)
     assert asked.ask(STREAM, Question("count")).estimate.value == len(rest)
     new = Rows.of("new", [1], [FIRST + 3 * EPOCH], [5])
