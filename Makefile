@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 2
-BENCHMARKS ?= build answers size coverage audit query
+BENCHMARKS ?= build answers size coverage audit query ingest
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,23 +12,31 @@ from typing import Any
 
 import numpy as np
 
-from sketches.decay import EXAMPLES, format_duration, parse_decay
+from sketches.decay import EXAMPLES, format_duration, parse_decay, parse_duration
+from sketches.drawn import SECOND
 from sketches.errors import QuestionError, WaneError
 from sketches.events import MAX_TIME
 from sketches.question import AGGREGATES, Question
 
 _SHOWN_GAPS = 20
+_SHOWN_FILES = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, or 2 where the user can mend what was asked."""
+    """Run one command; the exit code is 0, or 2 where the user can mend what was asked; ingest has more of them."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        code = options.run(options)
     except WaneError as error:
         print(f"wane: {error}", file=sys.stderr)
         return 2
-    return 0
+    except KeyboardInterrupt:
+        print("wane: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        return 0
+    return code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,12 +46,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n"
         "  wane demo\n"
+        "  wane ingest --config wane.toml\n"
         "  wane query --store wane.duckdb --stream calls --aggregate mean --decay exp:half_life=30m\n"
         "  wane info --store wane.duckdb\n"
         "  wane decay poly:alpha=1.5,unit=1m\n\n"
-        "This version holds the sketches and the store; the Spark job and the dashboard build on them.",
+        "The dashboard is yet to come.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _ingest_options(commands)
     _query_options(commands)
     info = _command(
         commands, "info", "show what a store holds, and what is wrong with it", "wane info --store wane.duckdb"
@@ -52,10 +61,19 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
-    demo = _command(commands, "demo", "store a generated day of calls and ask questions", "wane demo --calls 200000")
+    demo = _command(
+        commands,
+        "demo",
+        "generate calls and sensor readings, ingest them with Spark, and ask",
+        "wane demo --folder try",
+    )
+    demo.add_argument(
+        "--folder", default="wane-demo", metavar="DIR", help="a new folder for it all (default wane-demo)"
+    )
     demo.add_argument("--calls", type=_positive, default=400_000, help="number of calls (default 400000)")
     demo.add_argument("--seed", type=int, default=1, help="seed of the generated data (default 1)")
-    demo.add_argument("--store", metavar="FILE", help="keep the store in this file (default: none is kept)")
+    demo.add_argument("--end", metavar="T", help="when the data ends, like 2026-01-31T12:00 (default: now)")
+    demo.add_argument("--master", metavar="URL", help="Spark master (default local[*])")
     demo.set_defaults(run=_demo)
     decay = _command(
         commands, "decay", "show what a decay function does to the past", "wane decay poly:alpha=1.5,unit=1m"
@@ -63,6 +81,40 @@ def _parser() -> argparse.ArgumentParser:
     decay.add_argument("spec", metavar="SPEC", help="one of: " + "  ".join(EXAMPLES.values()).replace("%", "%%"))
     decay.set_defaults(run=_decay)
     return parser
+
+
+def _ingest_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    ingest = _command(
+        commands,
+        "ingest",
+        "take the input files that the store does not know yet; this is what cron runs",
+        "wane ingest --config wane.toml --quiet",
+        "exit codes: 0 done, or nothing to do; 1 a stream failed, nothing of it is committed and the next run tries "
+        "again; 2 the settings or options are wrong; 3 done, but a file has changed or cannot be read; 75 another run "
+        "is at work",
+    )
+    add = ingest.add_argument
+    add("--config", default="wane.toml", metavar="FILE", help="the settings file (default wane.toml)")
+    add(
+        "--master",
+        metavar="URL",
+        help="Spark master, such as local[4] or spark://host:7077 (default: spark-submit's, or local[*])",
+    )
+    add("--stream", action="append", default=[], metavar="NAME", help="only this stream; may be given several times")
+    add(
+        "--backfill",
+        metavar="FROM..TO",
+        help="replace the epochs of this range by what the input files hold of them now; ISO times or integers of the "
+        "stream's time unit, like 2026-01-01..2026-01-08",
+    )
+    add("--allow-missing", action="store_true", help="backfill although files that were read before are gone")
+    add("--dry-run", action="store_true", help="say what a run would do and show ten parsed events; change nothing")
+    add("--wait", type=_seconds, default=0.0, metavar="TIME", help="wait so long for another run to end, like 10m")
+    add("--conf", action="append", default=[], metavar="K=V", help="a Spark setting, like spark.executor.memory=4g")
+    add("--json", action="store_true", help="print the summary as JSON")
+    add("--quiet", action="store_true", help="print only what needs a look, so that cron mails only then")
+    add("--verbose", action="store_true", help="let Spark's own log through")
+    ingest.set_defaults(run=_ingest)
 
 
 def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -100,9 +152,18 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, example: str
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, example: str, more: str = ""
 ) -> argparse.ArgumentParser:
-    return commands.add_parser(name, help=text, description=text, epilog=f"example: {example}")
+    return commands.add_parser(
+        name, help=text, description=f"{text}. {more}".rstrip(". "), epilog=f"example: {example}"
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except WaneError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:
@@ -163,12 +224,12 @@ def _moment(text: str | None, unit: Any) -> int | None:
             stamp = datetime.fromisoformat(text)
         except ValueError:
             raise QuestionError(
-                f"--as-of is {text!r}; it must be an integer or an ISO time like 2026-01-31T12:00"
+                f"{text!r} is not a time; it must be an integer or an ISO time like 2026-01-31T12:00"
             ) from None
         seconds = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
         moment = round(seconds * unit.denominator / unit.numerator) if unit is not None else int(seconds)
     if abs(moment) > MAX_TIME:
-        raise QuestionError(f"--as-of is {text!r}; times lie between {-MAX_TIME} and {MAX_TIME}")
+        raise QuestionError(f"{text!r} is not a time; times lie between {-MAX_TIME} and {MAX_TIME}")
     return moment
 
 
@@ -233,18 +294,112 @@ def _decay(options: argparse.Namespace) -> None:
         print(f"  after {format_duration(age) if age else '0s':>5}  {weight:8.4f}  {'█' * round(40 * weight)}")
 
 
+def _ingest(options: argparse.Namespace) -> int:
+    from ingest.job import run
+    from ingest.lock import RunningError
+    from ingest.planning import Order
+    from ingest.progress import Progress
+    from ingest.settings import SettingsError, read_settings
+    from store import StoreBusyError
+
+    settings = read_settings(options.config)
+    progress = Progress(quiet=options.quiet or options.json)
+    try:
+        order = Order(
+            options.master,
+            options.stream,
+            _range(options.backfill, settings, options.stream),
+            options.allow_missing,
+            options.wait,
+            options.verbose,
+            dict(_setting(text) for text in options.conf),
+        )
+        if options.dry_run:
+            from ingest.preview import preview
+
+            return _show_previews(preview(settings, order, progress), settings, json_wanted=options.json)
+        summary = run(settings, order, progress)
+    except SettingsError:
+        raise
+    except (RunningError, StoreBusyError) as error:
+        print(f"wane: {error}", file=sys.stderr)
+        return 75
+    except WaneError as error:
+        print(f"wane: {error}; nothing was committed", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(summary.as_dict(), ensure_ascii=False))
+    for line in summary.problems() if options.quiet or options.json else summary.lines():
+        print(line, file=sys.stderr if options.json else sys.stdout)
+    return summary.exit_code
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name.startswith("spark.") and equals):
+        raise QuestionError(f"--conf is {text!r}; it must be like spark.executor.memory=4g")
+    return name, value
+
+
+def _range(text: str | None, settings: Any, chosen: Sequence[str]) -> tuple[int, int] | None:
+    """A backfill's range in units of the stream; streams with different units are backfilled one at a time."""
+    if text is None:
+        return None
+    units = {stream.unit for name, stream in settings.streams.items() if not chosen or name in chosen}
+    if len(units) > 1:
+        raise QuestionError("--backfill needs one --stream, because the streams count time in different units")
+    start, dots, end = text.partition("..")
+    if not dots:
+        raise QuestionError(f"--backfill is {text!r}; it must be FROM..TO, like 2026-01-01..2026-01-08")
+    unit = next(iter(units), None)
+    moments = (_moment(start.strip(), unit), _moment(end.strip(), unit))
+    assert moments[0] is not None
+    assert moments[1] is not None
+    return moments[0], moments[1]
+
+
+def _show_previews(previews: Sequence[Any], settings: Any, *, json_wanted: bool) -> int:
+    if json_wanted:
+        print(json.dumps([vars(found) for found in previews], ensure_ascii=False, default=str))
+    for found in () if json_wanted else previews:
+        print(f"{found.stream}: {len(found.new)} new files, {found.known} known; nothing is changed by a dry run")
+        for path in found.new[:_SHOWN_FILES]:
+            print(f"  would read   {path}")
+        if len(found.new) > _SHOWN_FILES:
+            print(f"  …            and {len(found.new) - _SHOWN_FILES} more")
+        if found.replaced:
+            unit = settings.streams[found.stream].unit
+            print(
+                f"  would replace the epochs from {_when(found.replaced[0], unit)} to {_when(found.replaced[1], unit)}"
+            )
+        for path, original in found.copies.items():
+            print(f"  would skip   {path}: it has the content of {original}")
+        for path in found.changed:
+            print(f"  would report {path}: it has changed since it was read")
+        for path, reason in found.unreadable.items():
+            print(f"  would leave  {path}: {reason}")
+        for event in found.events:
+            unit = settings.streams[found.stream].unit
+            print(
+                f"  event        {event['source']}, id {event['id']}, at {_when(event['time'], unit)}, value "
+                f"{event['value']}, weight {event['weight']}"
+            )
+        for reason, example in found.rejected.items():
+            print(f"  would reject {reason}: {example}")
+        if found.error:
+            print(f"  error        {found.error}")
+    return 1 if any(found.error for found in previews) else 0
+
+
 def _demo(options: argparse.Namespace) -> None:
     from ingest.demo import run
 
-    if options.store is not None:
-        path = Path(options.store)
-        if path.exists():
-            raise WaneError(f"{path} exists already; give the demo a file of its own")
-        run(options.calls, options.seed, path, print)
-        print(f"\nAsk on with: wane query --store {path} --stream calls --aggregate mean --decay exp:half_life=30m")
-        return
-    with tempfile.TemporaryDirectory(prefix="wane-demo-") as folder:
-        run(options.calls, options.seed, Path(folder) / "wane.duckdb", print)
+    end = _moment(options.end, SECOND) if options.end is not None else int(datetime.now(UTC).timestamp())
+    assert end is not None
+    store = run(Path(options.folder), options.calls, options.seed, end, options.master, print)
+    print("Ask on, or look at what was stored and rejected:")
+    print(f"  wane query --store {store} --stream calls --aggregate mean --decay exp:half_life=30m")
+    print(f"  wane info --store {store}")
 
 
 if __name__ == "__main__":

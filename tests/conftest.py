@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -47,26 +46,12 @@ def data() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A real SparkSession on local[2]; it ships none of our packages, that is the job's own task."""
+def spark() -> Iterator[SparkSession]:
+    """A real SparkSession on local[2], as the job makes it."""
     home = os.environ.get("JAVA_HOME")
     if not shutil.which(str(Path(home, "bin", "java")) if home else "java"):
         missing("Java is missing: Spark needs a JRE of version 17 or newer on the PATH or in JAVA_HOME.")
-    from pyspark.sql import SparkSession
+    from ingest.session import spark_session
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("PYSPARK_PYTHON", sys.executable)  # else workers take any python3 on the PATH
-        session = (
-            SparkSession.builder.master("local[2]")
-            .appName("wane-tests")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "ERROR")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .getOrCreate()
-        )
+    with spark_session("local[2]") as session:
         yield session
-        session.stop()

@@ -15,13 +15,14 @@ import wane
 from sketches import Question
 from sketches.drawn import TimeUnit
 from store import Reject, commit
+from tests.ingest.helpers import wane as command_line
 from tests.oracle import Oracle
 from tests.store.helpers import overlapping, run_of, stored
 from tests.streams import START, STREAMS
 from tests.streams import Stream as Rows
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("query", "info", "demo", "decay")
+COMMANDS = ("ingest", "query", "info", "demo", "decay")
 CODES = Rows.of("codes", range(6), [START + 60 * at for at in range(6)], ["404", "200", "200", "ünï", "200", "404"])
 CALLS = STREAMS["correlated"](900, 3)
 NEWEST = int(CALLS.t.max())
@@ -49,15 +50,23 @@ def test_every_command_is_documented() -> None:
         assert f"wane {command}" in readme or f"make {command}" in readme
 
 
-def test_demo_prints_estimates_beside_exact_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    """The demo's intervals enclose the exact answers it prints beside them."""
-    assert wane.main(["demo", "--calls", "60000"]) == 0
-    rows = re.findall(r"^  (?:none|window|exp|poly)\S* .*?\s([\d,.]+)\s+([\d,.]+)\s+([\d,.]+)\s+([\d,.]+)$",
-                      capsys.readouterr().out, re.MULTILINE)  # fmt: skip
+def test_demo_prints_estimates_beside_exact_answers(tmp_path: Path) -> None:
+    """The demo ingests what it generates, in two runs, and its intervals enclose the exact answers beside them."""
+    result = command_line("demo", "--calls", "60000", "--end", "2026-01-31T12:00", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    number = r"\s+([\d,.]+)"
+    rows = re.findall(rf"^ +(?:none|window|exp|poly)\S* .*?{4 * number}$", result.stdout, re.MULTILINE)
     assert len(rows) == 12
     for row in rows:
         _, lower, upper, exact = (float(number.replace(",", "")) for number in row)
         assert lower - 0.01 <= exact <= upper + 0.01
+    assert "generation 2" in result.stdout
+    assert "rejected" in result.stdout
+    again = command_line("demo", folder=tmp_path)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    later = command_line("ingest", "--config", "wane-demo/wane.toml", folder=tmp_path)
+    assert (later.returncode, "Nothing to commit" in later.stdout) == (0, True)
 
 
 def test_decay_shows_class_and_weights(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,9 +238,9 @@ def test_what_is_unknown_is_said_so(store: str, capsys: pytest.CaptureFixture[st
         ("medain", "did you mean 'median'?"),
         ("sum --decay windw:1h", "unknown decay 'windw'; did you mean window?"),
         ("quantile", "aggregate 'quantile' needs phi"),
-        ("sum --as-of yesterday", "--as-of is 'yesterday'; it must be an integer or an ISO time"),
-        ("sum --as-of 99999999999999999999", "--as-of is '99999999999999999999'; times lie between"),
-        ("sum --as-of=-99999999999999999999", "--as-of is '-99999999999999999999'; times lie between"),
+        ("sum --as-of yesterday", "'yesterday' is not a time; it must be an integer or an ISO time"),
+        ("sum --as-of 99999999999999999999", "'99999999999999999999' is not a time; times lie between"),
+        ("sum --as-of=-99999999999999999999", "'-99999999999999999999' is not a time; times lie between"),
         ("correlated-sum --tau high", "tau is 'high'"),
         ("frequency --value high", "value is 'high', but this stream's values are numbers"),
         ("median --stream requests", "values are text"),

@@ -1,0 +1,95 @@
+"""The same run on a real standalone cluster, a master and two workers on loopback, ends in the same store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, wane, write
+from tests.streams import STREAMS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a master with two workers of one core each; all of it ends with the tests."""
+    folder = tmp_path_factory.mktemp("cluster")
+    spark_class = str(Path(sys.executable).with_name("spark-class"))
+    port, web = _free_port(), _free_port()
+    address = f"spark://127.0.0.1:{port}"
+    environment = os.environ | {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_DAEMON_MEMORY": "512m",
+        "SPARK_LOG_DIR": str(folder),
+        # nothing of ours is on the workers' path: what they need, the job must send
+        "PYTHONPATH": "",
+    }
+    commands = [
+        ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
+    ]
+    commands += [
+        [
+            *("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"),
+            *("--webui-port", "0", "--work-dir", str(folder / f"worker-{number}"), address),
+        ]
+        for number in range(2)
+    ]
+    with contextlib.ExitStack() as stack:
+        for number, command in enumerate(commands):
+            log = stack.enter_context((folder / f"{number}.log").open("wb"))
+            process = subprocess.Popen([spark_class, *command], env=environment, cwd=folder, stdout=log, stderr=log)
+            stack.callback(process.wait, 30)
+            stack.callback(process.terminate)
+        _wait_for_workers(web, 2)
+        yield address
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _wait_for_workers(port: int, wanted: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=5) as page:
+            if page.read().count(b'"state" : "ALIVE"') >= wanted:
+                return
+        time.sleep(0.5)
+    pytest.fail("the cluster's workers did not register within two minutes")
+
+
+def test_a_cluster_makes_the_store_that_one_machine_makes(spark: SparkSession, tmp_path: Path, cluster: str) -> None:
+    """Every sketch, count, rejected row and ledger entry is the same, read directly and through expressions."""
+    rows = STREAMS["late"](30_000, 1).duplicated(1, 2)
+    for number, part in enumerate(rows.split(4, 2)):
+        write(tmp_path / f"raw/{number}.parquet", part, group=2000)
+    second = (
+        '[streams.odd]\ninput = "raw/*.parquet"\nsource = "upper(source)"\nid = "id"\ntime = "timestamp_seconds(t)"\n'
+        'value = "concat(\'k\', v % 50)"\nweight = "case when id % 1000 = 0 then -1 else w end"\nepoch = "10m"\n'
+    )
+    local = configure(tmp_path, BOTH + second)
+    assert ingest(local, spark).exit_code == 0
+    remote = configure(tmp_path, BOTH + second, name="remote")
+    result = wane(
+        *("ingest", "--config", "remote.toml", "--master", cluster, "--conf", "spark.executor.memory=512m", "--json"),
+        folder=tmp_path,
+    )
+    assert result.returncode == 0, result.stderr
+    assert outcome_of(remote.store) == outcome_of(local.store)
+    assert stored(remote) == expected(rows)
+    assert outcome_of(remote.store)["rejects"], "rows were rejected, and alike"

@@ -1,0 +1,144 @@
+"""SIGKILL at random moments, of the driver and of Spark's Python workers: the next run puts everything right.
+
+More of it: WANE_KILLS=100 python -m pytest tests/ingest/test_kill.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, wane, write
+from tests.streams import STREAMS, Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ingest.settings import Settings
+
+KILLS = int(os.environ.get("WANE_KILLS", "12"))  # of each sort
+FILES = 8
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Stream:
+    found = STREAMS["late"](60_000, 1).duplicated(1, 2)
+    for number, part in enumerate(found.split(FILES, 2)):
+        write(tmp_path / f"raw/{number}.parquet", part, group=2000)
+    return found
+
+
+def undisturbed(settings: Settings, tmp_path: Path, spark: SparkSession) -> dict[str, object]:
+    peaceful = configure(tmp_path, BOTH, name="peaceful")
+    ingest(peaceful, spark)
+    assert settings.store != peaceful.store
+    return outcome_of(peaceful.store)
+
+
+def test_a_killed_driver_leaves_nothing_behind(spark: SparkSession, tmp_path: Path, rows: Stream) -> None:
+    """However far a run got, the store is as if it had not begun or as if it had ended; a normal run completes it."""
+    settings = configure(tmp_path, BOTH)
+    wanted = undisturbed(settings, tmp_path, spark)
+    rng = np.random.default_rng(1)
+    begun = time.monotonic()
+    assert wane("ingest", "--quiet", "--master", "local[2]", folder=tmp_path).returncode == 0
+    usual = time.monotonic() - begun
+    settings.store.unlink()
+    finished = 0
+    for _ in range(KILLS):
+        process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("wane")), "ingest", "--quiet", "--master", "local[2]"],
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(usual * rng.uniform(0.2, 1.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if settings.store.exists() and stored(settings):
+            assert outcome_of(settings.store) == wanted, "committed means committed whole"
+            finished += 1
+            for file in tmp_path.glob("wane.duckdb*"):
+                file.unlink()
+    assert finished < KILLS, "no run was killed before its end: the test shows nothing"
+    assert wane("ingest", "--quiet", "--master", "local[2]", folder=tmp_path).returncode == 0
+    assert outcome_of(settings.store) == wanted
+    assert stored(settings) == expected(rows)
+
+
+def test_a_killed_worker_costs_a_task_and_nothing_else(spark: SparkSession, tmp_path: Path, rows: Stream) -> None:
+    """A Python worker that dies is replaced and its task done again; should the run fail, the next one completes it."""
+    settings = configure(tmp_path, BOTH)
+    wanted = undisturbed(settings, tmp_path, spark)
+    rng = np.random.default_rng(2)
+    killed = 0
+    for _ in range(KILLS):
+        for file in tmp_path.glob("wane.duckdb*"):
+            file.unlink()
+        with _killer(rng.uniform(0.0, 0.6)) as victims:
+            code = ingest(settings, spark).exit_code
+        killed += len(victims)
+        assert code in {0, 1}
+        if code == 1:
+            assert not (settings.store.exists() and stored(settings))
+            assert ingest(settings, spark).exit_code == 0
+        assert outcome_of(settings.store) == wanted
+    assert killed >= KILLS, "too few workers were hit: the test shows nothing"
+    assert stored(settings) == expected(rows)
+
+
+@contextlib.contextmanager
+def _killer(pause: float) -> Iterator[list[int]]:
+    """Kill one Python worker of Spark's, found among our descendants, some time after the block begins."""
+    victims: list[int] = []
+    done = threading.Event()
+
+    def hunt() -> None:
+        done.wait(pause)
+        while not done.is_set() and not victims:
+            for worker in _workers():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+                    victims.append(worker)
+                    break
+            done.wait(0.01)
+
+    thread = threading.Thread(target=hunt)
+    thread.start()
+    try:
+        yield victims
+    finally:
+        done.set()
+        thread.join()
+
+
+def _workers() -> list[int]:
+    """Processes that a pyspark daemon below this process has forked."""
+    parents: dict[int, int] = {}
+    daemons: set[int] = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                daemons.add(int(entry.name))
+
+    def ours(process: int) -> bool:
+        while process > 1:
+            if process == os.getpid():
+                return True
+            process = parents.get(process, 0)
+        return False
+
+    return [process for process in daemons if parents.get(process) in daemons and ours(process)]
