@@ -19,8 +19,9 @@ help: ## List the targets
 
 setup: java $(RUN) ## Prepare .venv with all that running needs, .venv/bin/wane included
 
-demo: setup ## Store a generated day of calls and ask it under several decays
-	$(BIN)/wane demo
+demo: setup ## Generate calls and sensor readings, ingest them with Spark, and ask; leaves wane-demo
+	@test ! -e wane-demo || { echo "Removing the wane-demo of an earlier demo"; rm -rf wane-demo; }
+	$(BIN)/wane demo --folder wane-demo
 
 test: java $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -36,7 +37,7 @@ bench: java $(DEV) ## Run the benchmarks; make bench BENCHMARKS=build for one of
 
 clean: ## Remove caches and build products; .venv stays
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf spark-warehouse metastore_db derby.log
+	rm -rf wane-demo spark-warehouse metastore_db derby.log
 	find . -path ./$(VENV) -prune -o \( -name '*.py[co]' -o -name '*.nb[ci]' \) -type f -exec rm -f {} +
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 

@@ -20,6 +20,7 @@ from sketches.question import AGGREGATES, Question
 
 _SHOWN_GAPS = 20
 _SHOWN_FILES = 20
+_SHOWN_EXAMPLES = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -278,12 +279,27 @@ def _info(options: argparse.Namespace) -> None:
         print(f"  from {stream['oldest_text']} to {stream['newest_text']}, epochs of {stream['epoch_text']}")
         for family in stream["families"]:
             print(f"  {family['family']:12} {family['sketches']:,} sketches, {_size(family['bytes'])}")
+        last = stream["last_run"]
+        if last is not None:
+            print(
+                f"  last run     {last['finished']:%Y-%m-%d %H:%M:%S} UTC: {last['rows']:,} rows, "
+                f"{last['late']:,} late, {last['rejected']:,} rejected; {stream['files']:,} files so far"
+            )
         for reject in stream["rejects"]:
             print(f"  rejected     {reject['rows']:,} rows: {reject['reason']}")
+            for example in reject["examples"][:_SHOWN_EXAMPLES]:
+                print(f"               such as {_row(example)}")
         for gap in stream["gaps"][:_SHOWN_GAPS]:
             print(f"  gap          {gap['source']} at {gap['start_text']}: {gap['reason']}")
         if len(stream["gaps"]) > _SHOWN_GAPS:
             print(f"  …            and {len(stream['gaps']) - _SHOWN_GAPS} more gaps; --json lists them all")
+
+
+def _row(example: Any) -> str:
+    """A rejected row as it was found."""
+    if not isinstance(example, dict):
+        return str(example)
+    return ", ".join(f"{name} {'missing' if value is None else repr(value)}" for name, value in example.items())
 
 
 def _decay(options: argparse.Namespace) -> None:
@@ -385,7 +401,7 @@ def _show_previews(previews: Sequence[Any], settings: Any, *, json_wanted: bool)
                 f"{event['value']}, weight {event['weight']}"
             )
         for reason, example in found.rejected.items():
-            print(f"  would reject {reason}: {example}")
+            print(f"  would reject {reason}, such as {_row(example)}")
         if found.error:
             print(f"  error        {found.error}")
     return 1 if any(found.error for found in previews) else 0

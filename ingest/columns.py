@@ -316,8 +316,10 @@ def _keys(array: pa.Array, faults: Faults) -> tuple[NDArray[np.uint64], dict[int
 def _decimals(array: pa.Array) -> tuple[NDArray[np.int64], Mask, Mask]:
     """Decimals rounded down, exactly, which of them were whole, and which fit in 64 bits; others end at the limits."""
     signs = _numpy(array.cast(pa.float64(), safe=False))
-    wide = array.cast(pa.decimal256(76, array.type.scale))  # rounding down may take a digit more
-    down = pc.floor(wide)
+    wide, down = array, array
+    if array.type.scale > 0:
+        wide = array.cast(pa.decimal256(76, array.type.scale))  # rounding down may take a digit more
+        down = pc.floor(wide)
     near = np.abs(signs) <= 2.0**63
     numbers = _numpy(pc.if_else(near, down, pa.scalar(0, down.type)).cast(pa.int64(), safe=False))
     fits = near & ((numbers < 0) == (signs < 0))  # beyond the limits by less than a float can tell, the sign flips

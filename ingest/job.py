@@ -73,7 +73,7 @@ def _say_found(plan: Plan, progress: Progress) -> None:
     outcome, inputs = plan.outcome, plan.inputs
     size = sum(file.size for file in inputs.new)
     progress.say(
-        f"{outcome.stream}: {len(inputs.new)} new files ({size / 1e6:,.1f} MB), {len(inputs.known)} known"
+        f"{outcome.stream}: {len(inputs.new):,} new ({size / 1e6:,.1f} MB) and {len(inputs.known):,} known files"
         + (f", {len(inputs.copies)} known under another name" if inputs.copies else "")
     )
     for path in outcome.changed:

@@ -9,6 +9,10 @@ from typing import Any, Final
 _SHOWN: Final = 10  # files of one sort that are named one by one
 
 
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
 @dataclass
 class Outcome:
     """What a run did for one stream."""
@@ -35,17 +39,18 @@ class Outcome:
         return bool(self.changed or self.unreadable)
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.stream}: {self.rows:,} rows of {self.files:,} files; {self.known:,} files were known before"
+        files = f"{_count(self.files, 'new file')}, {self.known:,} known before"
+        yield f"{self.stream}: {_count(self.rows, 'row')} of {files}"
         if self.sketches:
             yield (
-                f"  {self.sketches:,} sketches of {self.bytes / 1e6:,.2f} MB for {self.sources:,} sources in "
-                f"{self.epochs:,} epochs"
+                f"  {_count(self.sketches, 'sketch', 'es')} of {self.bytes / 1e6:,.2f} MB for "
+                f"{_count(self.sources, 'source')} in {_count(self.epochs, 'epoch')}"
             )
         for reason, rows in self.rejected.items():
-            yield f"  rejected {rows:,} rows: {reason} (wane info shows some)"
+            yield f"  rejected {_count(rows, 'row')}: {reason} (wane info shows some)"
         if self.conflicts:
             about = "" if self.conflicts_exact else "about "
-            yield f"  {about}{self.conflicts:,} ids are shared by different events; each counts as an event of its own"
+            yield f"  {about}{_count(self.conflicts, 'id')} shared by different events, each of which counts by itself"
         for path, original in list(self.copies.items())[:_SHOWN]:
             yield f"  {path} has the content of {original} and was not read"
         if len(self.copies) > _SHOWN:

@@ -306,11 +306,12 @@ def test_times_convert_exactly(resolution: str, unit: TimeUnit) -> None:
     """From every resolution to every unit, before 1970 as after, near the limits of 64 bits and of the clock."""
     edge = Fraction(MAX_TIME * unit.numerator, unit.denominator) * RESOLUTIONS[resolution]
     stamps = {0, 1, -1, 59, 60, -60, -61, 999, -999, 1000, -1001, 10**9, -(10**9) - 1, 86_399_999_999_999}
-    limits = [(1 << 63) - 1, -(1 << 63) + 1, MAX_TIME, math.floor(edge), -math.floor(edge)]
+    limits = [(1 << 63) - 1, -(1 << 63) + 1, MAX_TIME, *(math.floor(edge * n) for n in (-4, -2, -1, 1, 2, 3, 4))]
     stamps |= {near + off for near in limits for off in (-1, 0, 1)}
     rows = [stamp for stamp in sorted(stamps) if -(1 << 63) < stamp < 1 << 63]
-    time = Column.of(rows, pa.timestamp(resolution))
-    assert_as_expected(sound(len(rows)) | {"time": time}, Limits(Kind.INTEGER, unit))
+    for some in (rows, *([row] for row in rows)):  # a batch without the worst of them goes other ways
+        time = Column.of(some, pa.timestamp(resolution))
+        assert_as_expected(sound(len(some)) | {"time": time}, Limits(Kind.INTEGER, unit))
 
 
 def test_odd_units_convert_exactly() -> None:
@@ -330,6 +331,68 @@ def test_times_before_1970_are_rounded_down() -> None:
     ):
         columns = {role: one.array for role, one in sound(3).items()} | {"time": column_of_time}
         assert check(columns, Limits(Kind.INTEGER, TimeUnit())).times.tolist() == [-1, -2, 0]
+
+
+@pytest.mark.parametrize("role", ["time", "value", "weight"])
+@pytest.mark.parametrize("kind", [pa.decimal128(38, 0), pa.decimal128(38, 10), pa.decimal256(50, 2)], ids=str)
+def test_decimals_are_exact_where_floats_are_not(role: str, kind: pa.DataType) -> None:
+    """At the limits of 64 bits and of the clock, beyond the digits of a float and a little beside whole numbers."""
+    edges = [0, 1, 2**53 + 1, LARGEST_WEIGHT, MAX_TIME, MAX_TIME + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 + 1, 10**25]
+    least = Decimal(1).scaleb(-kind.scale)
+    rows = [EXACT.multiply(Decimal(sign), Decimal(edge)) for edge in edges for sign in (1, -1)]
+    if kind.scale:
+        rows += [EXACT.add(Decimal(row), off) for row in (0, 1, -1, 2**53, -(2**53)) for off in (least, -least)]
+    assert_as_expected(sound(len(rows)) | {role: Column.of(rows, kind)}, Limits(Kind.INTEGER, TimeUnit()))
+
+
+@pytest.mark.parametrize("kind", [Kind.INTEGER, Kind.FLOAT])
+@pytest.mark.parametrize("text", TEXTS, ids=str)
+def test_numbers_written_as_text(kind: Kind, text: pa.DataType) -> None:
+    """Signs, blanks, points and exponents are read as the oracle reads them, and what is no number is rejected."""
+    rows = [
+        "+5",
+        "-5",
+        " 7\t",
+        "\u00a07",
+        "007",
+        "-0",
+        "++5",
+        "+",
+        "-",
+        "",
+        " ",
+        "5.",
+        ".5",
+        ".",
+        "1e3",
+        "1E-3",
+        "1e",
+        "e3",
+    ]
+    rows += [
+        "1_0",
+        "1,5",
+        "0x10",
+        "nan",
+        "inf",
+        "٣",
+        "9" * 18,
+        "9" * 19,
+        "-" + "9" * 18,
+        "1e400",
+        "-1e301",
+        "1e-400",
+        None,
+    ]
+    assert_as_expected(sound(len(rows)) | {"value": Column.of(rows, text)}, Limits(kind, TimeUnit()))
+
+
+@pytest.mark.parametrize("kind", FLOATS, ids=str)
+def test_minus_zero_is_zero(kind: pa.DataType) -> None:
+    """The two zeros are one value, so an event with either is the same event."""
+    columns = {role: one.array for role, one in sound(2).items()} | {"value": pa.array([-0.0, 0.0], kind)}
+    values = check(columns, Limits(Kind.FLOAT, TimeUnit())).values
+    assert values.tobytes() == np.zeros(2).tobytes()
 
 
 def test_the_future_has_a_limit_and_the_past_too() -> None:

@@ -32,20 +32,18 @@ def test_the_exit_code_tells_how_it_went(outcomes: list[Outcome], code: int) -> 
 def test_a_run_that_went_well_is_told() -> None:
     """Rows, files, sketches, bytes and speed are on the lines; there is no problem."""
     summary = Summary([FINE], generation=7, seconds=2.0)
-    assert list(summary.lines()) == [
-        "calls: 1,000,000 rows of 2 files; 3 files were known before",
-        "  96 sketches of 1.50 MB for 4 sources in 24 epochs",
-        "Committed as generation 7 in 2.0 s, 500,000 rows per second.",
-    ]
+    rows, sketches, end = summary.lines()
+    assert all(part in rows for part in ("calls: ", "1,000,000 rows", "2 new files", "3 known before"))
+    assert all(part in sketches for part in ("96 sketches", "1.50 MB", "4 sources", "24 epochs"))
+    assert end == "Committed as generation 7 in 2.0 s, 500,000 rows per second."
     assert list(summary.problems()) == []
 
 
 def test_nothing_to_do_is_told() -> None:
     """A run without new files says so."""
-    assert list(Summary([Outcome("calls", known=3)], seconds=0.25).lines()) == [
-        "calls: 0 rows of 0 files; 3 files were known before",
-        "Nothing to commit; took 0.2 s.",
-    ]
+    rows, end = Summary([Outcome("calls", known=3)], seconds=0.25).lines()
+    assert "3 known before" in rows
+    assert end == "Nothing to commit; took 0.2 s."
 
 
 def test_every_problem_has_a_line() -> None:
@@ -68,12 +66,12 @@ def test_what_is_no_problem_is_told_too() -> None:
     summary = Summary([outcome], generation=1, seconds=1.0)
     lines = "\n".join(summary.lines())
     assert "rejected 1,234 rows: no time" in lines
-    assert "rejected 1 rows: no id" in lines
-    assert "  42 ids are shared by different events" in lines
+    assert "rejected 1 row: no id" in lines
+    assert "  42 ids shared by different events" in lines
     assert "/in/b.csv has the content of /in/a.csv and was not read" in lines
     assert list(summary.problems()) == []
     outcome.conflicts_exact = False
-    assert any(line.startswith("  about 42 ids are shared") for line in summary.lines())
+    assert any(line.startswith("  about 42 ids shared") for line in summary.lines())
 
 
 def test_many_files_are_told_by_number() -> None:

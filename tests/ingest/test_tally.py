@@ -99,6 +99,10 @@ def test_many_ids_merge_in_any_order() -> None:
         for at in rng.permutation(pieces):
             merged.merge_bytes(parts[at])
         assert merged.to_bytes() == whole.to_bytes()
+    back = Identities()
+    back.merge_bytes(whole.to_bytes())
+    assert (back.conflicts, back.exact) == (whole.conflicts, False)
+    assert back.to_bytes() == whole.to_bytes()
     assert len(whole.to_bytes()) <= 8 + 2 * 2 * 8192 * 8
 
 
@@ -152,6 +156,15 @@ def test_examples_do_not_depend_on_the_batches(
     for part in parts:
         merged.merge_bytes(part)
     assert told(merged) == told(whole)
+
+
+def test_equal_rows_are_one_example() -> None:
+    """A thousand times the same fault does not crowd out the others of its batch."""
+    same = [("f", 1, "s", "i", 1.5, 0)] * 1000
+    others = [("f", 1, "s", "z" * 300 + str(number), 1.5, -number) for number in range(5)]
+    found = tally_of([*same, *others], [1] * 1005).rejects["first"]
+    assert found.rows == 1005
+    assert [example_as_dict(one)["weight"] for one in found.examples] == ["0", "-1", "-2", "-3", "-4", "0"]
 
 
 def test_examples_show_rows_as_they_were_found() -> None:
