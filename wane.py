@@ -320,16 +320,16 @@ def _ingest(options: argparse.Namespace) -> int:
 
     settings = read_settings(options.config)
     progress = Progress(quiet=options.quiet or options.json)
+    order = Order(
+        options.master,
+        options.stream,
+        _range(options.backfill, settings, options.stream),
+        options.allow_missing,
+        options.wait,
+        options.verbose,
+        dict(_setting(text) for text in options.conf),
+    )
     try:
-        order = Order(
-            options.master,
-            options.stream,
-            _range(options.backfill, settings, options.stream),
-            options.allow_missing,
-            options.wait,
-            options.verbose,
-            dict(_setting(text) for text in options.conf),
-        )
         if options.dry_run:
             from ingest.preview import preview
 

@@ -92,7 +92,10 @@ def fingerprint(path: str) -> str:
 
 
 def compare(found: Sequence[FoundFile], ledger: Sequence[KnownFile]) -> Inputs:
-    """Sort the files by what the ledger knows of them. Only files that it does not know as they are get read."""
+    """Sort the files by what the ledger knows of them. Only files that it does not know as they are get read.
+
+    An empty file that it does not know is left alone: somebody may be about to fill it.
+    """
     by_path = {known.path: known for known in ledger}
     by_content = {known.fingerprint: known.path for known in ledger if known.rows}
     known = [file for file in found if _as_known(file, by_path)]
@@ -105,6 +108,8 @@ def compare(found: Sequence[FoundFile], ledger: Sequence[KnownFile]) -> Inputs:
         before = by_path.get(file.path)
         if before is not None:
             (known if before.fingerprint == file.fingerprint else changed).append(file)
+        elif file.size == 0:
+            continue
         elif file.fingerprint in by_content:
             copies.append((file, by_content[file.fingerprint]))
         else:

@@ -76,7 +76,7 @@ def _say_found(plan: Plan, progress: Progress) -> None:
         f"{outcome.stream}: {len(inputs.new):,} new ({size / 1e6:,.1f} MB) and {len(inputs.known):,} known files"
         + (f", {len(inputs.copies)} known under another name" if inputs.copies else "")
     )
-    for path in outcome.changed:
+    for path in outcome.changed if plan.replacing is None else ():
         progress.say(f"{outcome.stream}: {path} has changed since it was read; it is not read again (see --backfill)")
     if outcome.error is not None:
         progress.say(f"{outcome.stream}: {outcome.error}")

@@ -18,7 +18,7 @@ from ingest.planning import Order, Plan, plan_stream
 from ingest.progress import Progress
 from ingest.reading import ParquetReading
 from ingest.settings import Settings
-from ingest.sketching import make_recipe, read
+from ingest.sketching import Reading, make_recipe, read
 from ingest.tally import Tally, example_as_dict
 from ingest.worker import Recipe, read_piece
 from sketches.errors import WaneError
@@ -78,7 +78,7 @@ def _preview(plan: Plan, spark: Callable[[], SparkSession]) -> Preview:
         reading, broken = read(plan.settings, files, spark)
         found.unreadable |= broken
         recipe = make_recipe(plan.settings, reading, plan.kind, datetime.now(UTC), plan.replacing)
-        columns = _first_rows(reading, spark)
+        columns = _first_rows(reading)
     except WaneError as error:
         found.error = str(error)
         return found
@@ -94,11 +94,10 @@ def _preview(plan: Plan, spark: Callable[[], SparkSession]) -> Preview:
     return found
 
 
-def _first_rows(reading: Any, spark: Callable[[], SparkSession]) -> Mapping[str, pa.Array] | None:
+def _first_rows(reading: Reading) -> Mapping[str, pa.Array] | None:
     if isinstance(reading, ParquetReading):
         batches = (batch for piece in reading.pieces for batch in read_piece(piece, reading.columns))
         return next(itertools.islice(batches, 1), None)
-    del spark
     table = reading.frame.limit(_LOOKED_AT).toArrow().combine_chunks()
     if table.num_rows == 0:
         return None

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as spark_functions
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -34,7 +34,7 @@ _QUOTED_NAME: Final = re.compile(r"`([^`]+)`")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _TEXT: Final = re.compile(r"'([^'\\]*)'")
 _CONSTANTS: Final = ("true", "false", "null")  # names to a regular expression, not to SQL
-_TASK_ROWS: Final = 4_000_000
+_TASK_ROWS: Final = 2_500_000  # about what a worker sketches at once
 _WIDEST: Final = (Kind.INTEGER, Kind.FLOAT, Kind.KEY)
 
 
@@ -152,13 +152,13 @@ def read_with_spark(settings: StreamSettings, paths: Sequence[str], spark: Spark
         options.setdefault("header", "true")
         if settings.schema is None:
             options.setdefault("inferSchema", "true")
-    options.setdefault("basePath", _base(settings.inputs[0]))
+    options.setdefault("basePath", "file://" + os.path.commonpath([_base(pattern) for pattern in settings.inputs]))
     reader = spark.read.format(settings.format).options(**options)
     try:
         if settings.schema is not None:
             reader = reader.schema(settings.schema)
         raw = reader.load([_address(path) for path in paths])
-    except (AnalysisException, ParseException) as error:
+    except PySparkException as error:
         raise SettingsError(
             f"stream {settings.name!r} cannot be read as {settings.format}: {first_line(error)}"
         ) from None
@@ -181,7 +181,7 @@ def _base(pattern: str) -> str:
             break
         parts.append(part)
     folder = Path(*parts)
-    return f"file://{folder if folder.is_dir() else folder.parent}"
+    return str(folder if folder.is_dir() else folder.parent)
 
 
 def _evaluated(settings: StreamSettings, raw: DataFrame, role: str) -> Column:
@@ -190,16 +190,28 @@ def _evaluated(settings: StreamSettings, raw: DataFrame, role: str) -> Column:
     try:
         column = spark_functions.expr(settings.expressions[role])
         plan = raw.select(column)._jdf.queryExecution().analyzed()
-    except (AnalysisException, ParseException) as error:
+    except PySparkException as error:
         raise SettingsError(f"{where}, which Spark cannot read: {first_line(error)}") from None
-    if not plan.subqueriesAll().isEmpty():
-        raise SettingsError(f"{where}; an expression may use the columns of its own row, not a query")
-    if not plan.deterministic():
+    one_value_a_row = _operators(plan) == ["Project", *_operators(raw._jdf.queryExecution().analyzed())]
+    if not plan.subqueriesAll().isEmpty() or not one_value_a_row or plan.output().size() != 1:
+        raise SettingsError(f"{where}; an expression makes one value of the columns of its own row, without a query")
+    jvm: Any = raw.sparkSession._jvm
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    if not plan.deterministic() or plan.containsPattern(patterns.CURRENT_LIKE()):
         raise SettingsError(
             f"{where}; an expression must give the same result whenever a row is read (for the name of the file use "
             "_metadata.file_name)"
         )
     return column
+
+
+def _operators(plan: Any) -> list[str]:
+    """The names of a plan's operators from the top to the first that has several inputs or none."""
+    names = [str(plan.nodeName())]
+    while plan.children().size() == 1:
+        plan = plan.children().head()
+        names.append(str(plan.nodeName()))
+    return names
 
 
 def checked_kind(settings: StreamSettings, types: Mapping[str, Sequence[pa.DataType]], stored: Kind | None) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -69,6 +70,7 @@ def spark_session(
         except Exception as error:  # py4j raises kinds of its own for what the JVM refuses
             raise SparkError(f"Spark did not start: {first_line(error)}{_tail(log)}") from error
         try:
+            logging.getLogger("SQLQueryContextLogger").disabled = not verbose  # it repeats errors that we report
             if verbose:
                 session.sparkContext.setLogLevel("WARN")
             if not str(session.sparkContext.master).startswith("local"):

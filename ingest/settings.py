@@ -74,6 +74,7 @@ class StreamSettings:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "seed": self.seed,
+            **{family: dict(keywords) for family, keywords in self.extra.items() if keywords},
         }
 
     def described(self) -> dict[str, object]:
@@ -84,7 +85,6 @@ class StreamSettings:
             "format": self.format,
             **self.expressions,
             "families": list(self.families),
-            **{family: dict(keywords) for family, keywords in self.extra.items()},
         }
 
 
@@ -106,6 +106,8 @@ def read_settings(path: str | Path) -> Settings:
         if len(content) > _LARGEST:
             raise SettingsError(f"{file} is larger than {_LARGEST >> 20} MB; a settings file is a page of text")
         text = content.decode()
+        if max(map(len, text.splitlines()), default=0) > 2 * _LONGEST:  # tomllib takes for ever over very long keys
+            raise SettingsError(f"{file} has a line of more than {2 * _LONGEST:,} characters")
     except FileNotFoundError:
         raise SettingsError(f"{file} does not exist; `wane demo` writes an example, --config names another") from None
     except UnicodeDecodeError:
@@ -214,8 +216,12 @@ def _expression(file: Path, where: str, value: object) -> str:
 
 
 def _absolute(file: Path, where: str, root: Path, value: object) -> str:
-    pattern = _text(file, where, value)
-    return pattern if re.match(r"[a-z][a-z0-9+.-]*://", pattern) else str(_local(file, where, root, pattern))
+    pattern = _text(file, where, value).removeprefix("file://")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", pattern):
+        raise SettingsError(
+            f"{file}: {where} is {_shown(value)}; files are read from mounted file systems only, by their paths"
+        )
+    return str(_local(file, where, root, pattern))
 
 
 def _local(file: Path, where: str, root: Path, path: str) -> Path:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.columns import Limits
@@ -24,11 +25,12 @@ from ingest.session import JobError, first_line
 from ingest.settings import StreamSettings
 from ingest.shipping import on_workers
 from ingest.tally import Tally
-from ingest.worker import Recipe
+from ingest.worker import Recipe, merge
 from sketches.events import MAX_TIME, Kind
 
 _MOST_ATTEMPTS: Final = 20  # each without one more file that cannot be read
 _MOST_PARTITIONS: Final = 200
+_FEW_TASKS: Final = 4
 
 Reading = ParquetReading | SparkReading
 
@@ -57,7 +59,10 @@ def sketch_files(
     left = list(files)
     unreadable: dict[str, str] = {}
     for _ in range(_MOST_ATTEMPTS):
-        reading, broken = read(settings, left, lambda: spark)
+        try:
+            reading, broken = read(settings, left, lambda: spark)
+        except PySparkException as error:
+            raise JobError(f"Spark could not read the files: {first_line(error)}") from error
         unreadable |= broken
         left = [file for file in left if file.path not in unreadable]
         if not left:
@@ -132,15 +137,19 @@ def _reason(text: str, path: str) -> str:
 
 
 def _collect(spark: SparkSession, reading: Reading, recipe: Recipe) -> pa.Table:
-    """Partial sketches from every task, merged by source and epoch on the workers, as one table here."""
+    """Partial sketches from every task, merged by source and epoch, as one table here.
+
+    The workers merge them, but for the few that a small run has: the way through a shuffle would take longer.
+    """
     frame, tasks = reading.sketches(spark, recipe)
     if tasks == 0:
         return recipe.schema.empty_table()
-    if tasks > 1:
-        partitions = max(spark.sparkContext.defaultParallelism, min(tasks, _MOST_PARTITIONS))
-        rows = frame.repartition(partitions, "source", "start").sortWithinPartitions("source", "start")
-        frame = rows.mapInArrow(on_workers(spark, "merge", recipe=recipe), frame.schema)
-    return frame.toArrow()
+    if tasks <= _FEW_TASKS:
+        rows = frame.toArrow().cast(recipe.schema).sort_by([("source", "ascending"), ("start", "ascending")])
+        return pa.Table.from_batches(merge(rows.to_batches(), recipe), recipe.schema)
+    partitions = max(spark.sparkContext.defaultParallelism, min(tasks, _MOST_PARTITIONS))
+    sorted_rows = frame.repartition(partitions, "source", "start").sortWithinPartitions("source", "start")
+    return sorted_rows.mapInArrow(on_workers(spark, "merge", recipe=recipe), frame.schema).toArrow()
 
 
 def _split(table: pa.Table) -> tuple[Tally, pa.Table]:

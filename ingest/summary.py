@@ -13,6 +13,11 @@ def _count(number: int, noun: str, plural: str = "s") -> str:
     return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
+def _printable(line: str) -> str:
+    """A line stays one line, and no name of a file plays tricks on the terminal."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
+
+
 @dataclass
 class Outcome:
     """What a run did for one stream."""
@@ -103,7 +108,7 @@ class Summary:
     def lines(self) -> Iterator[str]:
         """The whole story."""
         for outcome in self.outcomes:
-            yield from outcome.lines()
+            yield from map(_printable, outcome.lines())
         if self.generation is None:
             yield f"Nothing to commit; took {self.seconds:.1f} s."
         else:
@@ -113,4 +118,4 @@ class Summary:
     def problems(self) -> Iterator[str]:
         """Only what somebody should see to."""
         for outcome in self.outcomes:
-            yield from outcome.problems()
+            yield from map(_printable, outcome.problems())

@@ -23,7 +23,7 @@ from sketches.bulk import payloads
 from sketches.events import Events, Labels
 from sketches.registry import FAMILIES, merge_payloads
 
-CHUNK: Final = 160 << 20  # bytes of columns that are sketched together: the more, the fewer sketches to merge later
+CHUNK: Final = 96 << 20  # bytes of columns that are sketched together: the more, the fewer sketches to merge later
 _BATCH_ROWS: Final = 1 << 17
 _LABEL_BYTES: Final = 120  # about what a key's text takes besides its characters
 _NO_START: Final = 0
@@ -138,12 +138,14 @@ def _count_files(tally: Tally, names: pa.Array, checked: Checked) -> None:
     encoded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
     codes = encoded.indices.to_numpy()
     kept = codes if checked.fault is None else codes[checked.fault == 0]
+    rows = np.bincount(codes, minlength=len(encoded.dictionary))
+    order = np.argsort(kept, kind="stable") if len(encoded.dictionary) > 1 else slice(None)
+    times = checked.times[order]
+    ends = np.cumsum(np.bincount(kept, minlength=len(encoded.dictionary)))
     for number, name in enumerate(encoded.dictionary.to_pylist()):
-        here = kept == number if len(encoded.dictionary) > 1 else slice(None)
-        times = checked.times[here]
-        rows = int(np.count_nonzero(codes == number))
-        oldest, newest = (int(times.min()), int(times.max())) if len(times) else (None, None)
-        tally.files.setdefault(name, FileTally()).add(rows, oldest, newest)
+        here = times[ends[number - 1] if number else 0 : ends[number]]
+        oldest, newest = (int(here.min()), int(here.max())) if len(here) else (None, None)
+        tally.files.setdefault(name, FileTally()).add(int(rows[number]), oldest, newest)
 
 
 class _Chunk:

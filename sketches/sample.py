@@ -23,7 +23,7 @@ from sketches.nested_sample import NO_CUT, NestedSample
 from sketches.parameters import SampleParameters
 from sketches.question import Question
 from sketches.sampled import FAMILY, Sampled
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal, sealer
 
 Estimator = Literal["stratified", "windows"]
 
@@ -80,11 +80,11 @@ class Sample:
         whole, left = np.flatnonzero(fits & (sizes > 0)), np.flatnonzero(~fits).tolist()
         if len(whole):
             salts = [salt(parameters.seed, copy) for copy in range(parameters.copies)]
-            encoded = parameters.to_bytes()
+            sealed = sealer(cls.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed)
             bodies = whole_bodies(events, bounds[whole], bounds[whole + 1], salts)
             for group, body in zip(whole.tolist(), bodies, strict=True):
                 if body:
-                    found[group] = seal(cls.family, FORMAT_VERSION, encoded, parameters.seed, body)
+                    found[group] = sealed(body)
                 else:
                     left.append(group)
         for group in left:

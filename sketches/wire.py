@@ -51,6 +51,11 @@ def seal(family: str, version: int, parameters: bytes, seed: int, body: bytes) -
     >>> open_envelope(seal("sample", 1, b"", 7, b"body"))
     Envelope(family='sample', version=1, parameters=b'', seed=7, body=b'body')
     """
+    return sealer(family, version, parameters, seed)(body)
+
+
+def sealer(family: str, version: int, parameters: bytes, seed: int) -> Callable[[bytes], bytes]:
+    """`seal` for many bodies of one family, parameters and seed, which are checked and written once."""
     if not 1 <= version <= FORMAT_VERSION:
         raise WaneError(f"version is {version}; it must be at least 1 and at most FORMAT_VERSION, {FORMAT_VERSION}")
     if not (family.isascii() and 1 <= len(family) <= 0xFF):
@@ -59,18 +64,22 @@ def seal(family: str, version: int, parameters: bytes, seed: int, body: bytes) -
         raise WaneError(f"parameters take {len(parameters)} bytes; they may take at most {0xFFFF}")
     if not 0 <= seed < 1 << 64:
         raise WaneError(f"seed is {seed}; it must be at least 0 and below 2**64")
-    content = b"".join(
+    before = b"".join(
         (
             _MAGIC,
             struct.pack("<HB", version, len(family)),
             family.encode("ascii"),
             struct.pack("<H", len(parameters)),
             parameters,
-            struct.pack("<QQ", seed, len(body)),
-            body,
+            struct.pack("<Q", seed),
         )
     )
-    return content + _checksum(content)
+
+    def sealed(body: bytes) -> bytes:
+        content = before + len(body).to_bytes(8, "little") + body
+        return content + _checksum(content)
+
+    return sealed
 
 
 def open_envelope(data: bytes | bytearray | memoryview) -> Envelope:

@@ -51,9 +51,9 @@ def write(path: Path, rows: Stream, sources: Sequence[str] = ("north", "south"),
     return path
 
 
-def configure(folder: Path, more: str = "", name: str = "wane", **settings: str) -> Settings:
+def configure(folder: Path, more: str = "", name: str = "wane", **settings: str | list[str]) -> Settings:
     """A settings file for the stream `calls`; keywords are settings, `more` is added as it is."""
-    stated = {
+    stated: dict[str, str | list[str]] = {
         "input": "raw/*.parquet",
         "source": "source",
         "id": "id",

@@ -331,6 +331,61 @@ def test_formats_and_expressions_give_the_same_sketches(spark: SparkSession, tmp
     assert [row[5] for row in content(settings.store)["files"]] == [4000]
 
 
+def test_rows_that_do_not_parse_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    """Broken lines, missing fields and words in the place of numbers cost their own row and no other."""
+    good = "".join(f"north;{number};{1_700_000_000 + number};{number % 7};1\n" for number in range(100))
+    bad = (
+        "south;oops;1700000000;1;1\nsouth;5;yesterday;1;1\nsouth;6\nsouth;7;1700000000;NaN;1\nsouth;8;1700000000;1;-1\n"
+    )
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/a.csv").write_text("source;id;t;v;w\n" + good + bad)
+    settings = configure(
+        tmp_path,
+        'schema = "source STRING, id BIGINT, t BIGINT, v DOUBLE, w BIGINT"\noptions = { delimiter = ";" }\n',
+        input="raw/*.csv",
+    )
+    outcome = ingest(settings, spark).outcomes[0]
+    assert outcome.rows == 105
+    assert sum(outcome.rejected.values()) == 5, outcome.rejected
+    assert sum(row[4] for row in content(settings.store)["epochs"]) == 100
+
+
+def test_broken_json_lines_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    """A line that is no JSON is a rejected row."""
+    (tmp_path / "raw").mkdir()
+    lines = [f'{{"source": "north", "id": {number}, "t": 1700000000, "v": 1, "w": 1}}' for number in range(50)]
+    (tmp_path / "raw/a.jsonl").write_text("\n".join([*lines[:20], '{"source": "nor', *lines[20:]]) + "\n")
+    outcome = ingest(configure(tmp_path, input="raw/*.jsonl"), spark).outcomes[0]
+    assert (outcome.rows, sum(outcome.rejected.values())) == (51, 1)
+
+
+def test_files_in_several_folders_are_one_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """A list of inputs in different folders is read whole, also by Spark."""
+    rows = STREAMS["late"](2000, 1)
+    first, second = rows.split(2, 1)
+    for name, part in (("one/a.csv", first), ("two/deep/b.csv", second)):
+        (tmp_path / name).parent.mkdir(parents=True)
+        table_of(part, ("north", "south")).to_pandas().to_csv(tmp_path / name, index=False)
+    settings = configure(tmp_path, input=["one/*.csv", "two/**/*.csv"])
+    summary = ingest(settings, spark)
+    assert summary.exit_code == 0, list(summary.problems())
+    assert stored(settings) == sample_of(rows)
+
+
+def test_files_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """A file of no rows is entered in the ledger; one of no bytes waits until somebody has filled it."""
+    rows = STREAMS["late"](2000, 1)
+    write(tmp_path / "raw/a.parquet", rows.take(np.empty(0, np.int64)))
+    (tmp_path / "raw/b.parquet").touch()
+    settings = configure(tmp_path)
+    summary = ingest(settings, spark)
+    assert (summary.exit_code, summary.outcomes[0].files, summary.rows) == (0, 1, 0)
+    assert ingest(settings, None).generation is None
+    write(tmp_path / "raw/b.parquet", rows)
+    ingest(settings, spark)
+    assert stored(settings) == sample_of(rows)
+
+
 def test_folder_names_are_columns(spark: SparkSession, tmp_path: Path) -> None:
     """Files in folders named key=value bring that column, as Spark writes them."""
     rows = STREAMS["late"](4000, 1)
@@ -347,7 +402,14 @@ def test_folder_names_are_columns(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("role", "expression", "words"),
     [
-        ("value", "(select max(id) from range(9))", "not a query"),
+        ("value", "(select max(id) from range(9))", "without a query"),
+        ("value", "explode(array(v, v))", "one value"),
+        ("value", "max(v)", "one value"),
+        ("value", "lag(v) over (order by t)", "one value"),
+        ("value", "*", "one value"),
+        ("time", "now()", "same result"),
+        ("time", "unix_timestamp(current_date())", "same result"),
+        ("value", "length(input_file_name())", "_metadata.file_name"),
         ("value", "java_method('java.lang.System', 'exit', 3)", "same result"),
         ("value", "reflect('java.util.UUID', 'randomUUID')", "same result"),
         ("id", "uuid()", "same result"),
@@ -394,6 +456,11 @@ def test_settings_that_would_not_merge_are_refused(spark: SparkSession, tmp_path
         summary = ingest(configure(tmp_path, **change), None)
         assert summary.exit_code == 1
         assert next(iter(change)) in (summary.outcomes[0].error or "")
+    ingest(configure(tmp_path, BOTH), spark)
+    write(tmp_path / "raw/c.parquet", STREAMS["late"](2000, 3))
+    summary = ingest(configure(tmp_path, BOTH.replace("20m", "30m")), None)
+    assert summary.exit_code == 1
+    assert "window:20m" in (summary.outcomes[0].error or "")
 
 
 @pytest.mark.parametrize("later", ["float", "text"])
