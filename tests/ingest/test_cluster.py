@@ -86,7 +86,8 @@ def test_a_cluster_makes_the_store_that_one_machine_makes(spark: SparkSession, t
     assert ingest(local, spark).exit_code == 0
     remote = configure(tmp_path, BOTH + second, name="remote")
     result = wane(
-        *("ingest", "--config", "remote.toml", "--master", cluster, "--conf", "spark.executor.memory=512m", "--json"),
+        *("ingest", "--config", "remote.toml", "--master", cluster, "--json", "--conf", "spark.executor.memory=512m"),
+        *("--conf", "spark.default.parallelism=8"),  # enough tasks for the workers to merge
         folder=tmp_path,
     )
     assert result.returncode == 0, result.stderr

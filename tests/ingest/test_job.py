@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest import reading, sketching
 from ingest.job import run
 from ingest.planning import Order
 from ingest.progress import Progress
@@ -50,6 +51,22 @@ def test_every_epoch_holds_the_sketch_of_its_events(spark: SparkSession, tmp_pat
     epochs = content(settings.store)["epochs"]
     assert sum(row[4] for row in epochs) == ROWS
     assert sum(row[5] for row in epochs) == float(rows.w.sum())
+
+
+@pytest.mark.parametrize("name", ["late", "keys"])
+def test_many_tasks_merge_on_the_workers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Where a run has many tasks the workers merge their sketches after a shuffle, to the same bytes and totals."""
+    rows = STREAMS[name](ROWS, 1).duplicated(1, 2)
+    for number, part in enumerate(rows.split(3, 2)):
+        write(tmp_path / f"raw/{number}.parquet", part)
+    settings = configure(tmp_path, BOTH)
+    monkeypatch.setattr(reading, "_TASK_ROWS", 1000)
+    monkeypatch.setattr(sketching, "_FEW_TASKS", 3)
+    assert ingest(settings, spark).outcomes[0].rows == len(rows)
+    assert stored(settings) == expected(rows)
+    assert sum(row[4] for row in content(settings.store)["epochs"]) == len(rows)
 
 
 def test_conflicting_ids_are_counted(spark: SparkSession, tmp_path: Path) -> None:

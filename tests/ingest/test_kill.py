@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ingest.settings import Settings
 
-KILLS = int(os.environ.get("WANE_KILLS", "12"))  # of each sort
+KILLS = int(os.environ.get("WANE_KILLS", "11"))  # of each sort
 FILES = 8
 
 
