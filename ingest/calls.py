@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ingest.arrivals import arrival_files
 from sketches.errors import WaneError
 
 Ints = NDArray[np.int64]
@@ -161,9 +162,7 @@ def generate(calls: int = 400_000, *, days: int = 3, seed: int, end: int) -> Cal
 
 
 def files(data: Calls, count: int) -> list[tuple[str, pa.Table]]:
-    """So many consecutive files, each what arrived in an equal part of [begin, end); the last has all stragglers."""
-    if count < 1:
-        raise WaneError(f"count is {count}; it must be at least 1")
+    """The rows as files, in the order of their arrival."""
     columns = {
         "call_id": pa.array(data.call_id),
         "region": pa.array(data.region, pa.string(), mask=data.region == ""),
@@ -171,13 +170,7 @@ def files(data: Calls, count: int) -> list[tuple[str, pa.Table]]:
         "duration_s": pa.array(data.duration_s),
         "loss": pa.array(data.loss),
     }
-    table = pa.table(columns).cast(SCHEMA)
-    cuts = np.searchsorted(data.arrived, np.linspace(data.begin, data.end, count + 1)[1:-1])
-    edges = [0, *cuts.tolist(), len(table)]
-    return [
-        (f"calls-{i:04d}.parquet", table.slice(edges[i], edges[i + 1] - edges[i]).combine_chunks())
-        for i in range(count)
-    ]
+    return arrival_files("calls", pa.table(columns).cast(SCHEMA), data.arrived, data.begin, data.end, count)
 
 
 def _spell(begin: int, span: int, ends: float, hours: int) -> tuple[int, int]:

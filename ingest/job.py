@@ -106,11 +106,12 @@ def _ingest(plan: Plan, spark: Callable[[], SparkSession], started: datetime, pr
         tables.append(old.table)
         replaced = _settled(plan, old.files, old.tally)
         outcome.changed = [path for path in outcome.changed if path not in {file.path for file in replaced}]
-    if not (read or plan.inputs.copies or plan.replacing):
+    there = {*plan.ledger, *(file.path for file in read)}
+    copies = [file for file, original in plan.inputs.copies if original in there]  # else it is its turn the next time
+    if not (read or copies or plan.replacing):
         return None
     sketched = _sketched(tables, plan.settings)
-    files = [_input_file(file, tally) for file in read]
-    files += [InputFile(file.path, file.size, file.fingerprint, 0, file.modified) for file, _ in plan.inputs.copies]
+    files = [_input_file(file, tally) for file in [*read, *copies]]
     rejects = [
         Reject(reason, found.rows, [example_as_dict(example) for example in found.examples])
         for reason, found in sorted(tally.rejects.items())

@@ -97,11 +97,12 @@ def _plan_backfill(plan: Plan, order: Order) -> Plan:
     start, end = _whole_epochs(order.backfill, plan)
     present = [*plan.inputs.known, *plan.inputs.changed, *(file for file, _ in plan.inputs.copies)]
     spans = {entry.fingerprint: entry for entry in plan.ledger.values() if entry.rows}
+    new = {file.fingerprint for file in plan.inputs.new}
     again: dict[str, FoundFile] = {}
     for file in present:
         entry = plan.ledger.get(file.path)
         content = file.fingerprint or (entry.fingerprint if entry is not None else "")
-        if content not in spans or _overlaps(spans[content], start, end):
+        if content not in new and (content not in spans or _overlaps(spans[content], start, end)):
             again.setdefault(content, file)
     missing = [
         entry.path

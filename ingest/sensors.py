@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ingest.arrivals import arrival_files
 from sketches.errors import WaneError
 
 Ints = NDArray[np.int64]
@@ -147,16 +148,9 @@ def generate(
 
 
 def files(data: Readings, count: int) -> list[tuple[str, pa.Table]]:
-    """So many consecutive files, each what arrived in an equal part of [begin, end); the last has all stragglers."""
-    if count < 1:
-        raise WaneError(f"count is {count}; it must be at least 1")
+    """The reports as files, in the order of their arrival."""
     table = pa.table([pa.array(getattr(data, field.name), field.type) for field in SCHEMA], schema=SCHEMA)
-    cuts = np.searchsorted(data.arrived, np.linspace(data.begin, data.end, count + 1)[1:-1])
-    edges = [0, *cuts.tolist(), len(table)]
-    return [
-        (f"sensors-{i:04d}.parquet", table.slice(edges[i], edges[i + 1] - edges[i]).combine_chunks())
-        for i in range(count)
-    ]
+    return arrival_files("sensors", table, data.arrived, data.begin, data.end, count)
 
 
 def _names(letter: str, count: int, digits: int) -> NDArray[np.str_]:

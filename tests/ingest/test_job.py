@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 12_000
-DAYS = int(os.environ.get("WANE_DAYS", "50"))
+DAYS = int(os.environ.get("WANE_DAYS", "40"))
 
 
 def sample_of(rows: Stream) -> dict[tuple[str, int, str], bytes]:
@@ -211,6 +211,39 @@ def test_a_backfill_takes_new_files_whole(spark: SparkSession, tmp_path: Path) -
     ingest(settings, spark, backfill=(edge, edge + 600))
     assert stored(settings) == sample_of(rows)
     assert ingest(settings, None).generation is None
+
+
+def test_a_backfill_reads_the_same_content_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Copies, of new files and of known ones, and a known file that was moved, add nothing to a backfill."""
+    rows = STREAMS["late"](ROWS, 1)
+    first, second = rows.split(2, 1)
+    path = write(tmp_path / "raw/a.parquet", first)
+    settings = configure(tmp_path)
+    ingest(settings, spark)
+    shutil.copy(path, tmp_path / "raw/b.parquet")
+    shutil.copy(write(tmp_path / "raw/c.parquet", second), tmp_path / "raw/d.parquet")
+    path.rename(tmp_path / "raw/e.parquet")
+    everything = (int(rows.t.min()), int(rows.t.max()) + 1)
+    for _ in range(2):
+        assert ingest(settings, spark, backfill=everything).exit_code == 0
+        assert stored(settings) == sample_of(rows)
+        assert sum(row[4] for row in content(settings.store)["epochs"]) == ROWS
+
+
+def test_a_copy_of_a_file_that_was_not_read_waits_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy is noted as known only together with its original; otherwise the next run reads it."""
+    rows = STREAMS["late"](2000, 1)
+    path = write(tmp_path / "raw/a.parquet", rows)
+    shutil.copy(path, tmp_path / "raw/b.parquet")
+    settings = configure(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(sketching, "unchanged", lambda file: file.path != str(path))
+        assert ingest(settings, spark).exit_code == 3
+    path.unlink()
+    ingest(settings, spark)
+    assert stored(settings) == sample_of(rows)
 
 
 def test_a_backfill_refuses_to_lose_files_that_are_gone(spark: SparkSession, tmp_path: Path) -> None:
