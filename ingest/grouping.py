@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -16,9 +16,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`order` puts the rows of a group together; group i is its stretch `bounds[i]` to `bounds[i + 1]`."""
+    """`place` is where each row goes so that groups lie together; group i is then `bounds[i]` to `bounds[i + 1]`."""
 
-    order: Ints
+    place: Ints
     bounds: Ints
     sources: NDArray[np.int32]
     epochs: Ints  # number of the epoch: its start over its length
@@ -33,17 +33,28 @@ def group(sources: NDArray[np.int32], times: Ints, length: int) -> Groups:
     span = last - first + 1
     if (int(sources.max()) + 1) * span <= _MOST_CELLS:
         cells = (int(sources.max()) + 1) * span
-        order, ends = _counted(sources, times, length, first, span, cells)
+        place, ends = _counted(sources, times, length, first, span, cells)
         begins = np.concatenate(([0], ends[:-1]))
         filled = np.flatnonzero(ends > begins)
         bounds = np.append(begins[filled], len(times))
-        return Groups(order, bounds, (filled // span).astype(np.int32), filled % span + first)
+        return Groups(place, bounds, (filled // span).astype(np.int32), filled % span + first)
     epochs = times // length
     order = np.lexsort((epochs, sources))
     epochs, codes = epochs[order], sources[order]
     changes = np.flatnonzero((epochs[1:] != epochs[:-1]) | (codes[1:] != codes[:-1])) + 1
     begins = np.concatenate(([0], changes))
-    return Groups(order, np.append(begins, len(times)), codes[begins], epochs[begins])
+    place = np.empty(len(times), np.int64)
+    place[order] = np.arange(len(times))
+    return Groups(place, np.append(begins, len(times)), codes[begins], epochs[begins])
+
+
+@njit(cache=True, nogil=True)
+def put(column: NDArray[Any], place: Ints) -> NDArray[Any]:
+    """The column with every row at its place: read in order and written to one end for each group, all of them near."""
+    placed = np.empty_like(column)
+    for row in range(len(column)):
+        placed[place[row]] = column[row]
+    return placed
 
 
 @njit(cache=True, nogil=True)
@@ -61,8 +72,8 @@ def _counted(
         count = position[at]
         position[at] = total
         total += count
-    order = np.empty(rows, np.int64)
+    place = np.empty(rows, np.int64)
     for row in range(rows):
-        order[position[cell[row]]] = row
+        place[row] = position[cell[row]]
         position[cell[row]] += 1
-    return order, position
+    return place, position

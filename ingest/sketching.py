@@ -83,6 +83,8 @@ def sketch_files(
                 return Sketches(recipe.limits.kind, rows, tally, left, unreadable)
             unreadable |= moved
         left = [file for file in left if file.path not in unreadable]
+        if not left:
+            break
     return Sketches(
         kind,
         empty_table(settings),

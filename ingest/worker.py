@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ingest.columns import Checked, Limits, check
-from ingest.grouping import group
+from ingest.grouping import group, put
 from ingest.tally import FileTally, Tally
 from sketches.bulk import payloads
 from sketches.events import Events, Labels
@@ -138,9 +138,13 @@ def _count_files(tally: Tally, names: pa.Array, checked: Checked) -> None:
     encoded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
     codes = encoded.indices.to_numpy()
     kept = codes if checked.fault is None else codes[checked.fault == 0]
+    if len(encoded.dictionary) == 1:
+        oldest, newest = (int(checked.times.min()), int(checked.times.max())) if len(checked) else (None, None)
+        name = encoded.dictionary[0].as_py()
+        tally.files.setdefault(name, FileTally()).add(len(codes), oldest, newest)
+        return
     rows = np.bincount(codes, minlength=len(encoded.dictionary))
-    order = np.argsort(kept, kind="stable") if len(encoded.dictionary) > 1 else slice(None)
-    times = checked.times[order]
+    times = checked.times[np.argsort(kept, kind="stable")]
     ends = np.cumsum(np.bincount(kept, minlength=len(encoded.dictionary)))
     for number, name in enumerate(encoded.dictionary.to_pylist()):
         here = times[ends[number - 1] if number else 0 : ends[number]]
@@ -188,19 +192,22 @@ class _Chunk:
         tally.identities.add(ids, times, values, weights)
         groups = group(sources, times, self._recipe.epoch)
         del sources
-        ids, times, values, weights = (column[groups.order] for column in (ids, times, values, weights))
+        ids, times, values = (put(column, groups.place) for column in (ids, times, values))
         begins = groups.bounds[:-1]
         names = pa.array(list(self._sources), pa.string())
         found: dict[str, Any] = {
             "source": names.take(pa.array(groups.sources)),
             "start": groups.epochs * self._recipe.epoch,
             "events": np.diff(groups.bounds),
-            "weight": np.add.reduceat(weights, begins).astype(np.float64),
             "oldest": np.minimum.reduceat(times, begins),
             "newest": np.maximum.reduceat(times, begins),
         }
+        found["weight"] = found["events"]
+        units = None
+        if weights.max() > 1:
+            units = put(weights, groups.place)
+            found["weight"] = np.add.reduceat(units, begins)
         kind = self._recipe.limits.kind
-        units = None if weights.max() == 1 else weights
         events = Events(ids, times, values, units, labels, kind)
         for name, keywords in self._recipe.families:
             found[name] = payloads(FAMILIES[name], events, groups.bounds, **keywords)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest import grouping
-from ingest.grouping import Groups, group
+from ingest.grouping import Groups, group, put
 from sketches.events import MAX_TIME
 
 
@@ -25,8 +25,9 @@ def assert_grouped(sources: list[int], times: list[int], length: int) -> None:
     assert (found.bounds[0], found.bounds[-1]) == (0, len(times))
     keys = list(zip(found.sources.tolist(), found.epochs.tolist(), strict=True))
     assert keys == sorted(wanted)
+    rows = put(np.arange(len(times)), found.place)
     for number, key in enumerate(keys):
-        assert found.order[found.bounds[number] : found.bounds[number + 1]].tolist() == wanted[key]
+        assert rows[found.bounds[number] : found.bounds[number + 1]].tolist() == wanted[key]
 
 
 @pytest.fixture(params=["counting", "sorting"])
@@ -68,7 +69,7 @@ def test_one_row_is_a_group() -> None:
 def test_no_rows_are_no_groups() -> None:
     """Nothing gives nothing, with bounds that still begin and end."""
     found = grouped([], [], 3600)
-    assert (len(found.order), found.bounds.tolist()) == (0, [0])
+    assert (len(found.place), found.bounds.tolist()) == (0, [0])
     assert (len(found.sources), len(found.epochs)) == (0, 0)
 
 
@@ -80,13 +81,13 @@ def test_the_whole_clock_fits(length: int) -> None:
 
 
 def test_both_ways_agree_on_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting and sorting give the same order, bounds and names."""
+    """Counting and sorting give the same places, bounds and names."""
     rng = np.random.default_rng(1)
     sources, times = rng.integers(0, 300, 50_000).astype(np.int32), rng.integers(-(10**6), 10**6, 50_000)
     counted = group(sources, times, 3600)
     monkeypatch.setattr(grouping, "_MOST_CELLS", 0)
     in_order = group(sources, times, 3600)
-    for name in ("order", "bounds", "sources", "epochs"):
+    for name in ("place", "bounds", "sources", "epochs"):
         one, other = getattr(counted, name), getattr(in_order, name)
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
