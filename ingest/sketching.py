@@ -6,7 +6,7 @@ holds a part of a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -31,6 +31,7 @@ from sketches.events import MAX_TIME, Kind
 _MOST_ATTEMPTS: Final = 20  # each without one more file that cannot be read
 _MOST_PARTITIONS: Final = 200
 _FEW_TASKS: Final = 4
+_BATCH_BYTES: Final = 64 << 20
 
 Reading = ParquetReading | SparkReading
 
@@ -147,11 +148,19 @@ def _collect(spark: SparkSession, reading: Reading, recipe: Recipe) -> pa.Table:
     if tasks == 0:
         return recipe.schema.empty_table()
     if tasks <= _FEW_TASKS:
-        rows = frame.toArrow().cast(recipe.schema).sort_by([("source", "ascending"), ("start", "ascending")])
-        return pa.Table.from_batches(merge(rows.to_batches(), recipe), recipe.schema)
+        return pa.Table.from_batches(merge(_sorted(frame.toArrow(), recipe.schema), recipe), recipe.schema)
     partitions = max(spark.sparkContext.defaultParallelism, min(tasks, _MOST_PARTITIONS))
     sorted_rows = frame.repartition(partitions, "source", "start").sortWithinPartitions("source", "start")
     return sorted_rows.mapInArrow(on_workers(spark, "merge", recipe=recipe), frame.schema).toArrow()
+
+
+def _sorted(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows by source and epoch, in batches of bounded size; all payloads together may be larger than an array."""
+    wide = [field.with_type(pa.large_binary()) if field.type == pa.binary() else field for field in schema]
+    rows = table.cast(pa.schema(wide)).sort_by([("source", "ascending"), ("start", "ascending")])
+    size = max(1, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, size):
+        yield from rows.slice(start, size).cast(schema).combine_chunks().to_batches()
 
 
 def _split(table: pa.Table) -> tuple[Tally, pa.Table]:

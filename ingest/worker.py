@@ -176,9 +176,10 @@ class _Chunk:
         for kept, column in zip(self._columns, columns, strict=True):
             kept.append(column)
             self.nbytes += column.nbytes
-        before = len(self._labels)
-        self._labels.update(rows.labels)
-        self.nbytes += _LABEL_BYTES * (len(self._labels) - before)
+        for code, text in rows.labels.items():
+            if code not in self._labels:
+                self._labels[code] = text
+                self.nbytes += _LABEL_BYTES + len(text)
 
     def sketched(self, tally: Tally) -> Iterator[pa.RecordBatch]:
         """The sketches of what came together, which is then forgotten."""

@@ -67,6 +67,11 @@ def test_many_tasks_merge_on_the_workers(
     assert ingest(settings, spark).outcomes[0].rows == len(rows)
     assert stored(settings) == expected(rows)
     assert sum(row[4] for row in content(settings.store)["epochs"]) == len(rows)
+    here = configure(tmp_path, BOTH, name="here")
+    monkeypatch.setattr(sketching, "_FEW_TASKS", 1000)
+    monkeypatch.setattr(sketching, "_BATCH_BYTES", 10_000)
+    ingest(here, spark)
+    assert outcome_of(here.store) == outcome_of(settings.store), "as where the driver merges, batch by batch"
 
 
 def test_conflicting_ids_are_counted(spark: SparkSession, tmp_path: Path) -> None:

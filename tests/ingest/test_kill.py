@@ -85,10 +85,12 @@ def test_a_killed_worker_costs_a_task_and_nothing_else(spark: SparkSession, tmp_
     wanted = undisturbed(settings, tmp_path, spark)
     rng = np.random.default_rng(2)
     killed = 0
-    for _ in range(WORKERS):
+    for _ in range(2 * WORKERS):  # a quick run may be over before its turn to be hit
+        if killed >= WORKERS:
+            break
         for file in tmp_path.glob("wane.duckdb*"):
             file.unlink()
-        with _killer(rng.uniform(0.0, 0.6)) as victims:
+        with _killer(rng.uniform(0.0, 0.5)) as victims:
             code = ingest(settings, spark).exit_code
         killed += len(victims)
         assert code in {0, 1}
