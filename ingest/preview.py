@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -47,12 +48,10 @@ class Preview:
 def preview(settings: Settings, order: Order, progress: Progress) -> list[Preview]:
     """Look at every stream; Spark starts only where it must read the files."""
     with ExitStack() as stack:
-        session: list[SparkSession] = []
 
+        @cache
         def spark() -> SparkSession:
-            if not session:
-                session.append(start_spark(stack, order, progress))
-            return session[0]
+            return start_spark(stack, order, progress)
 
         return [
             _preview(plan_stream(stream, settings.store, order), spark) for stream in chosen_streams(settings, order)

@@ -52,7 +52,7 @@ def spark_session(
 
     What Spark and its workers print goes to a file that is shown only if the session fails, unless `verbose`.
     """
-    if shutil.which(_java()) is None and "SPARK_REMOTE" not in os.environ:
+    if shutil.which(_java()) is None:
         raise SparkError("Spark needs a Java runtime of version 17 or newer on the PATH or in JAVA_HOME")
     target = _with_retries(master or "local[*]")
     with tempfile.TemporaryDirectory(prefix="wane-spark-") as folder:

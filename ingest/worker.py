@@ -28,8 +28,6 @@ _BATCH_ROWS: Final = 1 << 17
 _LABEL_BYTES: Final = 120  # about what a key's text takes besides its characters
 _NO_START: Final = 0
 
-COUNTS: Final = ("events", "weight", "oldest", "newest")
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
