@@ -29,22 +29,26 @@ SETTINGS: Final = """\
 store = "wane.duckdb"
 
 [streams.calls]                      # one row a call, some of them sent twice
-input     = "calls/*.parquet"
-source    = "region"
-id        = "call_id"
-time      = "started_at"
-value     = "duration_s"             # seconds
-weight    = "loss"                   # packets lost per ten thousand
-epoch     = "1h"
+input       = "calls/*.parquet"
+source      = "region"
+id          = "call_id"
+time        = "started_at"
+value       = "duration_s"
+weight      = "loss"
+epoch       = "6h"
+epsilon     = 0.1                    # coarse, so that there are error bands to look at
+value_unit  = "s"                    # what the dashboard writes beside values
+weight_unit = "lost packets per 10,000"
 
 [streams.sensors]                    # one row a report: several gateways hear the same reading
-input     = "sensors/*.parquet"
-source    = "reporter"
-id        = "reading_id"
-time      = "at"
-time_unit = "1ms"
-value     = "tenths"                 # tenths of a degree
-epoch     = "1h"
+input      = "sensors/*.parquet"
+source     = "reporter"
+id         = "reading_id"
+time       = "at"
+time_unit  = "1ms"
+value      = "tenths"
+epoch      = "1h"
+value_unit = "0.1 °C"
 """
 
 Say = Callable[[str], None]
@@ -60,7 +64,7 @@ def run(folder: Path, number: int, seed: int, end: int, master: str | None, say:
     readings = sensors.generate(max(1000, number * 3 // 8), seed=seed, end=end)
     arriving = {"calls": calls.files(data, FILES), "sensors": sensors.files(readings, FILES)}
     _write(folder, arriving, slice(None, -1))
-    (folder / "wane.toml").write_text(SETTINGS)
+    (folder / "wane.toml").write_text(SETTINGS, encoding="utf-8")
     settings = read_settings(folder / "wane.toml")
     say("2. Starting Spark, which takes some seconds …")
     with spark_session(master) as spark:

@@ -33,6 +33,7 @@ _PACKED: Final = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
 _LARGEST: Final = 1 << 20  # bytes of a settings file
 _LONGEST: Final = 10_000  # characters of an expression
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+_LABEL: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,40}")  # short enough to stand beside an axis
 _SHARED: Final = ("epsilon", "delta", "seed", "unit")  # keywords of `build` that a stream sets for all its families
 
 
@@ -59,6 +60,8 @@ class StreamSettings:
     schema: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # family → its own keywords
+    value_unit: str = ""  # what axes are labelled with
+    weight_unit: str = ""
 
     def build_keywords(self, family: str) -> dict[str, Any]:
         """What `build` of a family takes besides the events."""
@@ -85,6 +88,8 @@ class StreamSettings:
             "format": self.format,
             **self.expressions,
             "families": list(self.families),
+            "value_unit": self.value_unit,
+            "weight_unit": self.weight_unit,
         }
 
 
@@ -146,6 +151,8 @@ _STREAM_KEYS: Final = (
     "max_age",
     "schema",
     "options",
+    "value_unit",
+    "weight_unit",
 )
 
 
@@ -184,6 +191,8 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         schema=None if schema is None else _text(file, f"{where}.schema", schema),
         options=_options(file, where, entry.get("options", {})),
         extra=_extra(file, where, entry, families),
+        value_unit=_label(file, f"{where}.value_unit", entry.get("value_unit", "")),
+        weight_unit=_label(file, f"{where}.weight_unit", entry.get("weight_unit", "")),
     )
 
 
@@ -207,6 +216,14 @@ def _text(file: Path, where: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\x00" in value or len(value) > _LONGEST:
         raise SettingsError(f"{file}: {where} is {_shown(value)}; it must be text of 1 to {_LONGEST:,} characters")
     return value
+
+
+def _label(file: Path, where: str, value: object) -> str:
+    if not isinstance(value, str) or not _LABEL.fullmatch(value):
+        raise SettingsError(
+            f"{file}: {where} is {_shown(value)}; it must be text of at most 40 characters, none of them a control one"
+        )
+    return value.strip()
 
 
 def _expression(file: Path, where: str, value: object) -> str:

@@ -1,7 +1,8 @@
 """Decay functions: how much an event still counts at a given age, chosen when the question is asked.
 
 A decay function has 0 ≤ f(age) ≤ 1 and never rises (paper B, Definition 1.1). Ages are seconds; an age below 0 belongs
-to an event newer than the as-of time and weighs exactly 0. What can be guaranteed depends on its `DecayClass`.
+to an event newer than the as-of time and weighs exactly 0. What can be guaranteed depends on its `DecayClass`. Any
+decay may end in a window beyond which nothing counts: ``exp:half_life=30m,window=1d``.
 
 >>> half = parse_decay("exp: half_life = 30m")
 >>> half.spec, str(half.decay_class), half([-1, 0, 1800, 3600]).round(9).tolist()
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,6 +32,7 @@ from sketches.formula import Formula, format_duration, format_number, parse_dura
 __all__ = ["EXAMPLES", "Decay", "DecayClass", "format_duration", "parse_decay", "parse_duration"]
 Array = NDArray[np.float64]
 MAX_LENGTH = 600  # characters
+_WINDOW = re.compile(r"(?:(.*),|([^:]*):)\s*window\s*=(.*)", re.DOTALL)  # what is cut, and where
 
 
 class DecayClass(StrEnum):
@@ -73,6 +77,7 @@ _FLOOR = _Parameter("a number above 0 and below 1", lambda x: 0 < x < 1)
 _DEGREE = _Parameter("a whole number from 0 to 20", lambda x: x in range(21))
 _AGE = _Parameter("0 or a duration such as 90s, 15m or 1h", lambda x: 0 <= x <= formula.LONGEST, duration=True)
 _WEIGHT = _Parameter("a number from 0 to 1", math.isfinite)  # one above 1 is refused later, with its age
+_SHARE = _Parameter("a number from 0 to 1", lambda x: 0 <= x <= 1)
 _DECAYS: dict[str, type[Decay]] = {}  # by name, filled as the classes below are defined
 
 
@@ -85,10 +90,12 @@ class Decay(ABC):
     parameters: ClassVar[dict[str, _Parameter]] = {}
     decay_class: DecayClass  # what guarantees depend on
     horizon: float = math.inf  # the age in seconds from which f is exactly 0
+    _reach: ClassVar[float] = sys.float_info.max  # the oldest age at which f may be evaluated
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, eq=False, repr=False)(cls)
-        _DECAYS[cls.name] = cls
+        if "name" in vars(cls):  # a cut has none of its own
+            _DECAYS[cls.name] = cls
 
     def __post_init__(self) -> None:
         for key, parameter in self.parameters.items():
@@ -112,6 +119,51 @@ class Decay(ABC):
     def breaks(self) -> tuple[float, ...]:
         """The ages above 0 where f jumps or bends, as far as they are known (a formula's are not)."""
         return (self.horizon,) if self.horizon < math.inf else ()
+
+    def cut(self, window: float) -> Decay:
+        """The decay that is f at ages below `window` seconds and 0 from there on: this one where that changes nothing.
+
+        >>> parse_decay("chordal:1d").cut(3600.0).spec, parse_decay("chordal:1d").cut(1e6).spec
+        ('chordal:1d,window=1h', 'chordal:1d')
+        """
+        _DURATION.check("window", window)
+        return self._cut(window) if window < self.horizon else self
+
+    def _cut(self, window: float) -> Decay:
+        return Cut(self, window)
+
+    def split(self) -> tuple[Decay, float]:
+        """This decay as one that fades and the window in seconds that cuts it, infinite where nothing does.
+
+        >>> parse_decay("exp:half_life=30m,window=1d").split(), parse_decay("window:1h").split()
+        ((parse_decay('exp:half_life=30m'), 86400.0), (parse_decay('none'), 3600.0))
+        """
+        return self, math.inf
+
+    def fades_by(self, share: float) -> float:
+        """The least age in seconds at which f(age) ≤ share·f(0), to the last digits; infinite where there is none.
+
+        >>> parse_decay("poly:alpha=2,unit=1m").fades_by(0.01), parse_decay("window:1h").fades_by(0.01)
+        (540.0, 3600.0)
+        """
+        most = _SHARE.check("share", share) * float(self(0.0))
+
+        def faded(age: float) -> bool:
+            return float(self(age)) <= most
+
+        if faded(0.0):
+            return 0.0
+        low, high = 0.0, formula.SHORTEST
+        while not faded(high):
+            if high == self._reach:
+                return math.inf
+            low, high = high, min(2.0 * high, self._reach)
+        return formula.edge(low, high, faded)[1]
+
+    @cached_property
+    def half_age(self) -> float:
+        """The age in seconds at which half the weight is gone: a half-life, of any decay."""
+        return self.fades_by(0.5)
 
     def __call__(self, ages: ArrayLike) -> Array:
         """Weights of the given ages, in their shape."""
@@ -143,6 +195,9 @@ class NoDecay(Decay):
     name, example = "none", "none"
     decay_class = DecayClass.NONE
 
+    def _cut(self, window: float) -> Decay:
+        return Window(window)
+
     def _weights(self, ages: Array) -> Array:
         return np.ones_like(ages)
 
@@ -153,6 +208,12 @@ class Window(Decay):
     horizon: float
     name, example, parameters = "window", "window:1h", {"horizon": _DURATION}
     decay_class = DecayClass.FINITE
+
+    def _cut(self, window: float) -> Decay:
+        return Window(window)
+
+    def split(self) -> tuple[Decay, float]:
+        return NoDecay(), self.horizon
 
     def _weights(self, ages: Array) -> Array:
         return (ages < self.horizon).astype(np.float64)
@@ -330,6 +391,7 @@ class Expression(Decay):
 
     function: Formula
     name, example = "expr", "expr:exp(-age/10m)"
+    _reach = formula.LONGEST  # far beyond the grid a formula may overflow to what is no number
 
     def __post_init__(self) -> None:
         shown, horizon = formula.check_formula(self.spec, self.function)
@@ -354,6 +416,44 @@ class Expression(Decay):
         return np.clip(weights, 0.0, 1.0, out=weights)
 
 
+class Cut(Decay):
+    """f(x) = base(x) for 0 ≤ x < horizon, else 0: any decay within a window. `Decay.cut` makes it.
+
+    >>> cut = parse_decay("table:0=1,10m=0.5,1h=0,window=30m")
+    >>> cut([600, 1799, 1800]).round(3).tolist(), cut.breaks(), str(cut.decay_class)
+    ([0.5, 0.3, 0.0], (600.0, 1800.0), 'finite')
+    """
+
+    base: Decay
+    horizon: float
+    decay_class = DecayClass.FINITE
+
+    def __post_init__(self) -> None:
+        _DURATION.check("window", self.horizon)
+        if isinstance(self.base, NoDecay | Window | Cut) or self.horizon >= self.base.horizon:
+            raise DecayError(f"{self.spec} has a shorter way to say it; make it with parse_decay or Decay.cut")
+        _refuse_long(self)
+
+    @cached_property
+    def spec(self) -> str:
+        return f"{self.base.spec},window={_DURATION.write(self.horizon)}"
+
+    def breaks(self) -> tuple[float, ...]:
+        return (*(age for age in self.base.breaks() if age < self.horizon), self.horizon)
+
+    def _cut(self, window: float) -> Decay:
+        return self.base.cut(window)
+
+    def split(self) -> tuple[Decay, float]:
+        return self.base, self.horizon
+
+    def _weights(self, ages: Array) -> Array:
+        inside = ages < self.horizon
+        weights = self.base._weights(np.where(inside, ages, 0.0))  # a formula need not hold where it does not count
+        weights *= inside
+        return weights
+
+
 EXAMPLES: dict[str, str] = {name: each.example for name, each in _DECAYS.items()}
 
 
@@ -366,15 +466,32 @@ def parse_decay(text: str) -> Decay:
     """
     if len(text) > MAX_LENGTH:
         raise DecayError(f"the decay has {len(text)} characters; at most {MAX_LENGTH} are allowed")
+    if match := _WINDOW.fullmatch(text):
+        return _parse_cut(match[1] or match[2] or "", match[3])
     name, _, rest = (part.strip() for part in text.partition(":"))
     if name not in _DECAYS:
         close = difflib.get_close_matches(name, _DECAYS, n=1, cutoff=0.4)
         hint = f"; did you mean {close[0]}?" if close else "."
-        raise DecayError(f"unknown decay {shorten(name)!a}{hint} Write one of: {'  '.join(EXAMPLES.values())}")
+        known = "  ".join(EXAMPLES.values())
+        raise DecayError(f"unknown decay {shorten(name)!a}{hint} Write one of: {known}; each may end in ,window=1d")
     decay = _DECAYS[name].parse(rest)
-    if len(decay.spec) > MAX_LENGTH:
-        raise DecayError(f"the {name} has {len(decay.spec)} characters written out; at most {MAX_LENGTH} are allowed")
+    _refuse_long(decay)
     return decay
+
+
+def _parse_cut(base: str, window: str) -> Decay:
+    if _WINDOW.fullmatch(base):
+        raise DecayError(f"window is given twice, after {shorten(base)!a} as well; a decay is cut once")
+    if "," in window:
+        raise DecayError(f"window is {shorten(window.strip())!a}; it must come last, like exp:half_life=30m,window=1d")
+    return parse_decay(base).cut(_DURATION.read("window", window))
+
+
+def _refuse_long(decay: Decay) -> None:
+    """A decay whose own text could not be read back is none."""
+    if (length := len(decay.spec)) > MAX_LENGTH:
+        name = decay.spec.partition(":")[0]
+        raise DecayError(f"the {name} has {length} characters written out; at most {MAX_LENGTH} are allowed")
 
 
 def _assignment(decay: type[Decay], part: str) -> tuple[str, str]:

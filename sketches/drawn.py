@@ -165,11 +165,21 @@ class Drawn:
 
     def value_columns(self, sign: int, scale: float) -> Columns:
         """For Σ v·f over the values of one sign, as positive numbers in units of `scale`."""
-        return self._columns(np.maximum(sign * (self.values / scale), 0.0) * self.design)
+        key = ("sum", sign, scale)
+        if key not in self._of_values:
+            self._of_values[key] = self._columns(np.maximum(sign * (self.values / scale), 0.0) * self.design)
+        return self._of_values[key]
 
     def value_mean_columns(self, scale: float) -> Columns:
         """Like `mean_columns`, with the value above the least one, in units of `scale`, in the place of the weight."""
-        return self._pair((self.values / scale - self.least_value / scale) * self.design)
+        key = ("mean", 0, scale)
+        if key not in self._of_values:
+            self._of_values[key] = self._pair((self.values / scale - self.least_value / scale) * self.design)
+        return self._of_values[key]
+
+    @cached_property
+    def _of_values(self) -> dict[tuple[str, int, float], Columns]:
+        return {}
 
     def _columns(self, amount: Floats) -> Columns:
         certain = np.where(self.doubt == 0.0, amount, 0.0)

@@ -329,14 +329,14 @@ def check_points(
     if wrong[first] and not (first and values[first] > 1):  # what passes 1 on its way is rising
         age, value = float(ages[first]), float(values[first])
         if formula and first:
-            age = _edge(float(ages[first - 1]), age, lambda x: bool(_outside(formula(x))))[1]
+            age = edge(float(ages[first - 1]), age, lambda x: bool(_outside(formula(x))))[1]
         raise _failure(spec, age, _complaint(value))
     start = first - 1 - int(np.argmin(values[:first][::-1]))
     top = first + int(np.argmin(np.append(values[first + 1 :] > values[first:-1], False)))
     age, low, high = float(ages[start]), float(values[start]), float(values[top])
     if formula:  # a jump is named by its own age and height
         middle, rise = (low + values[first]) / 2, values[first] - low
-        before, after = _edge(age, float(ages[first]), lambda x: bool(formula(x) >= middle))
+        before, after = edge(age, float(ages[first]), lambda x: bool(formula(x) >= middle))
         if formula(after) - formula(before) > rise / 2:
             age, low, high = after, float(formula(before)), float(formula(after))
     digits = 6 if f"{low:.6g}" != f"{high:.6g}" else 17
@@ -354,7 +354,7 @@ def _numeric_class(formula: Formula) -> tuple[str, float]:
         return "none", math.inf
     last = int(np.flatnonzero(values)[-1])
     if last + 1 < len(GRID):
-        before, after = _edge(float(GRID[last]), float(GRID[last + 1]), lambda x: bool(formula(x) <= 0))
+        before, after = edge(float(GRID[last]), float(GRID[last + 1]), lambda x: bool(formula(x) <= 0))
         if formula(before) > _UNDERFLOW:
             return "finite", after
     values = formula(_SCALES)
@@ -378,7 +378,7 @@ def _numeric_class(formula: Formula) -> tuple[str, float]:
     return "general", math.inf
 
 
-def _edge(low: float, high: float, beyond: Callable[[float], bool]) -> tuple[float, float]:
+def edge(low: float, high: float, beyond: Callable[[float], bool]) -> tuple[float, float]:
     """Two neighbouring floats between `low` and `high`, the first before an edge and the second beyond it."""
     while low < (middle := (low + high) / 2) < high:
         low, high = (low, middle) if beyond(middle) else (middle, high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,6 +70,12 @@ class StreamHeld:
         default_factory=dict
     )  # family → epoch → generation, bytes
     set_aside: list[Gap] = field(default_factory=list)
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """The stream's settings as ingest wrote them down."""
+        settings = json.loads(self.settings)
+        return settings if isinstance(settings, dict) else {}
 
     @cached_property
     def sources(self) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ingest.demo import SETTINGS as DEMO
 from ingest.settings import FORMATS, ROLES, Settings, SettingsError, format_of, read_settings
 from sketches.drawn import TimeUnit
 from sketches.events import MAX_TIME, Events
@@ -198,6 +199,39 @@ def test_the_description_has_what_is_fixed(tmp_path: Path) -> None:
     assert calls.fixed() == {"time_unit": "1e-06s", "epoch": "90m", "epsilon": 0.1, "delta": 0.2, "seed": 3}
     assert calls.fixed().items() <= calls.described().items()
     assert read_settings(write(tmp_path, NEEDED | calls.fixed())).streams["calls"].fixed() == calls.fixed()
+
+
+def test_units_for_display_reach_the_store(tmp_path: Path) -> None:
+    """They are part of what the store keeps, empty unless said, and never of what must stay as it is."""
+    plain = read_settings(write(tmp_path, NEEDED)).streams["calls"]
+    assert (plain.described()["value_unit"], plain.described()["weight_unit"]) == ("", "")
+    stream = NEEDED | {"value_unit": " 0.1\u00a0°C ", "weight_unit": "lost packets per 10,000"}
+    calls = read_settings(write(tmp_path, stream)).streams["calls"]
+    assert (calls.value_unit, calls.weight_unit) == ("0.1\u00a0°C", "lost packets per 10,000")
+    assert calls.described() == plain.described() | {
+        "value_unit": "0.1\u00a0°C",
+        "weight_unit": "lost packets per 10,000",
+    }
+    assert calls.fixed() == plain.fixed()
+    assert read_settings(write(tmp_path, NEEDED | {"value_unit": "é" * 40})).streams["calls"].value_unit == "é" * 40
+
+
+@pytest.mark.parametrize("name", ["value_unit", "weight_unit"])
+@pytest.mark.parametrize("value", ["x" * 41, "a\nb", "\t", "\x7f", "\x85", "a\u2028b", 1, True, ["s"], {"unit": "s"}])
+def test_units_for_display_are_short_plain_text(tmp_path: Path, name: str, value: object) -> None:
+    """Anything that would not fit beside an axis is refused, with the name of the setting."""
+    message = refused(write(tmp_path, NEEDED | {name: value}))
+    assert f"streams.calls.{name} is " in message
+    assert "must be text of at most 40 characters" in message
+
+
+def test_the_demo_labels_its_axes(tmp_path: Path) -> None:
+    """The generated settings name the units of what they read."""
+    file = tmp_path / "wane.toml"
+    file.write_text(DEMO, encoding="utf-8")
+    streams = read_settings(file).streams
+    assert (streams["calls"].value_unit, streams["calls"].weight_unit) == ("s", "lost packets per 10,000")
+    assert (streams["sensors"].value_unit, streams["sensors"].weight_unit) == ("0.1 °C", "")
 
 
 def test_options_become_text(tmp_path: Path) -> None:

@@ -15,8 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sketches.decay import EXAMPLES, Decay, DecayClass, Exponential, Table, Window, parse_decay
-from sketches.errors import DecayError
+from sketches import Events, Question, Sample
+from sketches.decay import EXAMPLES, Cut, Decay, DecayClass, Exponential, NoDecay, Table, Window, parse_decay
+from sketches.drawn import TimeUnit
+from sketches.errors import DecayError, UnanswerableError
+from sketches.integral import Integral
+from sketches.totals import TOLERANCE
+from tests.oracle import Oracle
+from tests.streams import STREAMS
 
 AGES = np.array(
     [0.0, 1e-6, 0.5, 1, 59, 60, 61, 599.5, 600, 1800, 3599, 3600, 3601, 86399, 86400, 1e6, 1e9, 1e12, 1e300]
@@ -56,10 +62,16 @@ SCALAR: list[tuple[str, Callable[[float], float]]] = [
     ("table:0=0.9,1h=0.2", lambda x: line([(0, 0.9), (3600, 0.2)], x)),
     ("expr:max(0, 1 - age / 1d)", lambda x: max(0.0, 1 - x / 86400)),
     ("expr:2 ^ -(age / 30m)", lambda x: 0.5 ** (x / 1800)),
+    ("exp:half_life=30m,window=1d", lambda x: 0.5 ** (x / 1800) if x < 86400 else 0.0),
+    ("poly:alpha=1.5,unit=1m,window=7d", lambda x: (1 + x / 60) ** -1.5 if x < 604800 else 0.0),
+    ("chordal:1d,window=1h", lambda x: 1 - x / 86400 if x < 3600 else 0.0),
+    ("table:0=1,10m=0.5,window=1h", lambda x: line([(0, 1), (600, 0.5)], x) if x < 3600 else 0.0),
+    ("expr:exp(-age/10m),window=1h", lambda x: math.exp(-x / 600) if x < 3600 else 0.0),
+    ("none:window=1h", lambda x: 1.0 if x < 3600 else 0.0),
 ]
 
 seconds = st.floats(1e-3, 1e9) | st.integers(1, 10**7).map(float)
-specs = st.one_of(
+whole = st.one_of(
     st.just("none"),
     seconds.map(lambda x: f"window:{x}"),
     seconds.map(lambda x: f"chordal:{x!r}s"),
@@ -84,6 +96,7 @@ specs = st.one_of(
     ),
     seconds.map(lambda x: f"expr:1/(1+age/{x})"),
 )
+specs = whole | st.builds("{},window={}s".format, whole, seconds)
 
 
 @pytest.mark.parametrize(("spec", "scalar"), SCALAR, ids=[spec for spec, _ in SCALAR])
@@ -129,7 +142,8 @@ def test_horizon(spec: str) -> None:
     assert (decay.horizon < math.inf) == (decay.decay_class is DecayClass.FINITE)
     if decay.horizon < math.inf:
         assert decay(decay.horizon) == 0
-        assert decay(decay.horizon * (1 - 1e-9)) > 0
+        # a cut may come where its base has long run out of digits
+        assert decay(decay.horizon * (1 - 1e-9)) > 0 or (isinstance(decay, Cut) and decay.base(decay.horizon) < 1e-300)
         assert decay.breaks()[-1] >= decay.horizon
 
 
@@ -317,6 +331,17 @@ def test_ages_between_the_grid_are_checked_again() -> None:
         ("table:0=1,1h=0.5,1h=0", "table: ages must begin at 0 and rise"),
         ("table:0=1,1h=-0.5", "table: at 1h is '-0.5'; it must be a number from 0 to 1"),
         ("expr:foo(age)", "the name 'foo' at position 1 is unknown"),
+        ("exp:half_life=1m,window=0", "window is 0; it must be a duration such as"),
+        ("exp:half_life=1m,window=", "window is ''; it must be a duration such as"),
+        ("chordal:1d,window=1y", "window is '1y'; it must be a duration such as"),
+        ("exp:window=1h", "exp needs exactly one of half_life, rate, mean_life; got none"),
+        ("exp:half_life=1m,window=1h,window=2h", "window is given twice, after 'exp:half_life=1m,window=1h' as well"),
+        ("none:window=1h,window=2h", "window is given twice"),
+        ("poly:window=1h,alpha=1,unit=1m", "window is '1h,alpha=1,unit=1m'; it must come last, like exp:"),
+        ("windw:1h,window=2h", "unknown decay 'windw'; did you mean window?"),
+        ("cut:1h", "unknown decay 'cut'"),
+        ("cut:window=1h", "unknown decay 'cut'"),
+        ("expr:1 - age/100,window=1m", "at age 100.0 s it turns negative"),
         ("none" + " " * 600, "the decay has 604 characters; at most 600 are allowed"),
     ],
 )
@@ -380,6 +405,207 @@ def test_constructors_check_too() -> None:
     ):
         with pytest.raises(DecayError):
             Table(points)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("none:window=1h", "window:1h"),
+        (" none , window = 60 m ", "window:1h"),
+        ("window:2h,window=1h", "window:1h"),
+        ("window:1h,window=2h", "window:1h"),
+        ("chordal:1d,window=1d", "chordal:1d"),
+        ("chordal:1d,window=2d", "chordal:1d"),
+        ("chordal:1d,window=86399s", "chordal:1d,window=86399s"),
+        ("table:0=1,10m=0.5,1h=0,window=1h", "table:0=1,10m=0.5,1h=0"),
+        ("expr:age < 1h,window=1h", "expr:age<1h"),
+        ("expr:max(0, 1 - age/1d), window=90m", "expr:max(0,1-age/1d),window=90m"),
+        ("exp:mean_life=10m , window = 1500ms", "exp:half_life=415.88830833596717s,window=1500ms"),
+    ],
+)
+def test_a_window_in_its_canonical_text(text: str, canonical: str) -> None:
+    """A window that says nothing new goes, one that says all stays alone, and the rest reads back to itself."""
+    assert parse_decay(text).spec == canonical
+    assert parse_decay(canonical).spec == canonical
+
+
+@given(whole, seconds)
+def test_a_window_keeps_the_decay_within_it(spec: str, window: float) -> None:
+    """Below the window the weights are those of the decay, to the last bit; from there on 0."""
+    base = parse_decay(spec)
+    cut = base.cut(window)
+    ages = np.append(AGES, [0.3 * window, np.nextafter(window, 0), window, np.nextafter(window, np.inf), 3.0 * window])
+    assert (cut(ages) == base(ages) * (ages < window)).all()
+    assert cut == parse_decay(f"{spec},window={window!r}")
+    assert (cut.horizon, cut.decay_class) == (min(base.horizon, window), DecayClass.FINITE)
+
+
+def test_a_cut_bends_where_its_base_does() -> None:
+    """The corners of the decay below the window, then the window; those beyond it are gone."""
+    table = parse_decay("table:0=1,10m=0.5,30m=0.2,1h=0")
+    assert table.cut(2000.0).breaks() == (600.0, 1800.0, 2000.0)
+    assert table.cut(1800.0).breaks() == (600.0, 1800.0)
+    assert parse_decay("exp:half_life=1m,window=1h").breaks() == (3600.0,)
+    assert parse_decay("expr:age<1h,window=1m").breaks() == (60.0,)
+
+
+def test_cutting_again_takes_the_shorter_window() -> None:
+    """In Python a cut may be cut, in any order; what has a shorter name gets no other."""
+    base = parse_decay("exp:half_life=30m")
+    assert base.cut(3600.0).cut(60.0) == base.cut(60.0) == base.cut(60.0).cut(3600.0)
+    assert NoDecay().cut(60.0) == Window(3600.0).cut(60.0) == Window(60.0)
+    for wrong in (0.0, -1.0, math.nan, math.inf, 1e13):
+        for decay in (base, Window(60.0), base.cut(60.0)):
+            with pytest.raises(DecayError, match=r"window is .*; it must be a duration"):
+                decay.cut(wrong)
+    for inner in (NoDecay(), Window(3600.0), base.cut(3600.0), parse_decay("chordal:1m")):
+        with pytest.raises(DecayError, match="has a shorter way to say it"):
+            Cut(inner, 60.0)
+
+
+def test_a_cut_is_no_family() -> None:
+    """It is not shown among the decays, and no name leads to it."""
+    assert not any("window=" in example for example in EXAMPLES.values())
+    assert not any(isinstance(parse_decay(example), Cut) for example in EXAMPLES.values())
+
+
+def test_a_cut_is_checked_no_further_than_it_reaches() -> None:
+    """What a formula does beyond the window is never asked."""
+    narrow = parse_decay("expr:1 - 2 * (age > 1e11) * (age < 1e12)")
+    with pytest.raises(DecayError, match="turns negative"):
+        narrow(2e11)
+    assert narrow.cut(60.0)([1.0, 2e11]).tolist() == [1.0, 0.0]
+
+
+def test_a_cut_that_could_not_be_read_back_is_refused() -> None:
+    """The limit on the text holds for decay and window together, read or made."""
+    table = parse_decay("table:0=1" + "".join(f",{i}.1234567s=0.{99 - i}" for i in range(1, 36)))
+    assert 580 < len(table.spec) <= 600
+    for make in (lambda: table.cut(30.1234567), lambda: parse_decay(f"{table.spec},window=9.")):
+        with pytest.raises(DecayError, match=r"the (table|decay) has 6\d\d characters.*; at most 600 are allowed"):
+            make()
+
+
+CUTS = (
+    "exp:half_life=10m,window=25m",
+    "poly:alpha=1.5,unit=1m,window=45m",
+    "chordal:40m,window=7m",
+    "table:0=1,10m=0.5,window=30m",
+    "table:0=1,10m=0.5,1h=0,window=30m",
+    "expr:exp(-age/10m),window=17m",
+    "superexp:beta=2,scale=20m,window=15m",
+    "finite-exp:half_life=10m,floor=0.05,window=20m",
+)
+
+
+@pytest.mark.parametrize("spec", CUTS)
+@pytest.mark.parametrize("unit", [TimeUnit(1, 1), TimeUnit(1, 4)], ids=["1s", "250ms"])
+def test_answers_under_a_cut_are_exact_where_nothing_was_dropped(spec: str, unit: TimeUnit) -> None:
+    """A sample that kept every event answers as brute force does, at one time or 200, before and after the data."""
+    stream = STREAMS["heavy-weights"](1500, 3)
+    sketch = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.01, unit=unit)
+    assert sketch.kept == len(stream)
+    oracle = Oracle(stream, unit.numerator / unit.denominator)
+    times = np.linspace(stream.t.min() - 5, stream.t.max() + 6000, 200).astype(np.int64)
+    for aggregate in ("sum", "count", "mean", "median", "correlated-sum"):
+        tau = float(np.quantile(stream.v, 0.7)) if aggregate == "correlated-sum" else None
+        question = Question(aggregate, spec, tau=tau)
+        some = times[::9]
+        exact = np.array([oracle.answer(question.at(int(time))) for time in some])
+        single = [sketch.answer(question.at(int(time))) for time in some]
+        assert np.allclose([one.value for one in single], exact, 1e-12, equal_nan=True), aggregate
+        series = sketch.series(question, times)
+        assert (series.used[::9] == [one.used for one in single]).all()
+        if aggregate == "median":  # reads the decay off a table, so the share below may be off by that table's error
+            for time, median in zip(some.tolist(), series.value[::9].tolist(), strict=True):
+                if not math.isnan(median):
+                    reached = oracle.answer(Question("rank", spec, as_of=time, value=median))
+                    short = oracle.answer(Question("rank", spec, as_of=time, value=median - 1))
+                    assert short - 2 * TOLERANCE <= 0.5 <= reached + 2 * TOLERANCE
+        else:
+            assert np.allclose(series.value[::9], exact, 2 * TOLERANCE, equal_nan=True), aggregate
+
+
+def test_a_cut_has_the_guarantee_of_a_finite_decay() -> None:
+    """Converging decays allow a relative error for τ-sums, cut ones do not, and the answer says so."""
+    sketch = Sample.build(Events.of(np.arange(100_000), np.arange(100_000)), epsilon=0.2)
+    told = [
+        sketch.answer(Question("correlated-sum", spec, tau=0)).guarantee
+        for spec in ("poly:alpha=1,unit=1h", "poly:alpha=1,unit=1h,window=20h")
+    ]
+    assert ["no small sketch" in text for text in told] == [False, True]
+    assert "under finite decay" in told[1]
+
+
+def test_the_integral_family_is_built_for_a_cut() -> None:
+    """Its bytes name the cut, it answers under that decay as brute force does, and refuses the one it was cut from."""
+    sketch = Integral.build(
+        Events.of([1, 2, 3], [0, 50, 100], weights=[8, 8, 8]), decay="exp:half_life=50s,window=100s"
+    )
+    again = Integral.from_bytes(sketch.to_bytes())
+    assert again.parameters.decay.spec == "exp:half_life=50s,window=100s"
+    assert again.answer(Question("sum", "exp:half_life=50s,window=100s")).value == 12
+    with pytest.raises(UnanswerableError, match="built for the decay exp:half_life=50s,window=100s; the question asks"):
+        again.answer(Question("sum", "exp:half_life=50s"))
+
+
+FADING: list[tuple[str, Callable[[float], float]]] = [
+    ("none", lambda share: math.inf),
+    ("window:1h", lambda share: 3600),
+    ("exp:half_life=30m", lambda share: 1800 * -math.log2(share)),
+    ("poly:alpha=1.5,unit=1m", lambda share: 60 * (share ** (-1 / 1.5) - 1)),
+    ("poly:alpha=0.01,unit=1m", lambda share: 60 * (share**-100.0 - 1)),
+    ("chordal:1d", lambda share: 86400 * (1 - share)),
+    ("polyexp:k=0,half_life=10m", lambda share: 600 * -math.log2(share)),
+    ("superexp:beta=2,scale=1h", lambda share: 3600 * math.sqrt(-math.log2(share))),
+    ("log:unit=1m", lambda share: 60 * math.expm1(1 / share - 1)),
+    ("finite-exp:half_life=30m,floor=0.25", lambda share: 1800 * -math.log2(share) if share >= 0.25 else 3600),
+    ("table:0=0.8,10m=0.4,1h=0.4,2h=0", lambda share: 1200 * (1 - share) if share >= 0.5 else 7200 * (1 - share)),
+    ("table:0=1,1h=0.6", lambda share: 9000 * (1 - share) if share >= 0.6 else math.inf),
+    ("expr:1/(1+age/60)", lambda share: 60 * (1 / share - 1)),
+    ("expr:0.9*(age < 12345.678)", lambda share: 12345.678),
+    ("expr:0.5", lambda share: math.inf),
+    ("exp:half_life=30m,window=40m", lambda share: min(1800 * -math.log2(share), 2400)),
+    ("table:0=1,1h=0.6,window=2h", lambda share: 9000 * (1 - share) if share >= 0.6 else 7200),
+    ("expr:0.5,window=1h", lambda share: 3600),
+]
+
+
+@pytest.mark.parametrize(("spec", "age"), FADING, ids=[spec for spec, _ in FADING])
+def test_when_a_share_is_left(spec: str, age: Callable[[float], float]) -> None:
+    """The age at which a decay has fallen to a share of its start, against its formula turned round."""
+    decay = parse_decay(spec)
+    for share in (0.99, 0.7, 0.5, 0.4, 0.1, 0.01):
+        assert decay.fades_by(share) == pytest.approx(age(share), rel=1e-9), share
+    assert decay.half_age == decay.fades_by(0.5)
+
+
+def test_every_decay_fades_in_the_list_above() -> None:
+    """Each name at least once."""
+    assert {spec.partition(":")[0] for spec, _ in FADING} == set(EXAMPLES)
+
+
+@given(specs, st.floats(1e-6, 1))
+def test_the_age_of_a_share_is_the_least(spec: str, share: float) -> None:
+    """There f is at most that share of its start, and just before it is more; an infinite age means always."""
+    decay = parse_decay(spec)
+    most, age = share * decay(0.0), decay.fades_by(share)
+    if math.isinf(age):
+        assert (decay(AGES[AGES <= 1e12]) > most).all()
+    else:
+        assert decay(age) <= most
+        assert age == 0 or decay(age * (1 - 1e-9)) >= most * (1 - 1e-12)
+
+
+def test_shares_at_the_ends() -> None:
+    """All of it is left at once; none of it at the horizon, or where the digits end; other shares are refused."""
+    assert parse_decay("log:unit=1m").fades_by(1) == 0
+    assert parse_decay("chordal:1h,window=20m").fades_by(0) == 1200
+    assert parse_decay("exp:half_life=1s").fades_by(0) == pytest.approx(1075, abs=1)
+    assert parse_decay("expr:(1+age)^2/(1+age)^2").half_age == math.inf  # not a number from 1e154 s on
+    for wrong in (-0.1, 1.1, math.nan):
+        with pytest.raises(DecayError, match=r"share is .*; it must be a number from 0 to 1"):
+            parse_decay("exp:half_life=1s").fades_by(wrong)
 
 
 def test_rate() -> None:

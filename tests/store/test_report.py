@@ -9,6 +9,7 @@ import pytest
 
 from sketches.drawn import SECOND, TimeUnit
 from store import InputFile, Reject, Run, Sketched, Stream, commit
+from store import report as reporting
 from store.report import moment_text, report
 from tests.store.helpers import (
     EPOCH,
@@ -49,12 +50,20 @@ def test_a_store_in_numbers(path: Path) -> None:
     assert calls["events"] == sum(len(rows) for rows in SOURCES.values())
     assert (calls["oldest"], calls["newest"]) == (ROWS.t.min(), ROWS.t.max())
     assert calls["epoch_text"] == "10m"
+    assert calls["source_events"] == {name: len(rows) for name, rows in SOURCES.items()}
     sizes = {
-        family: sum(len(payload) for (*_, name), payload in payloads(path).items() if name == family)
-        for family in ("sample", "integral")
+        family: [len(payload) for (*_, name), payload in payloads(path).items() if name == family]
+        for family in ("integral", "sample")
     }
     assert calls["families"] == [
-        {"family": family, "sketches": 14, "bytes": sizes[family]} for family in ("integral", "sample")
+        {
+            "family": family,
+            "sketches": 14,
+            "bytes": sum(each),
+            "largest": max(each),
+            "mean": pytest.approx(sum(each) / 14),
+        }
+        for family, each in sizes.items()
     ]
     assert calls["gaps"] == calls["rejects"] == []
 
@@ -81,6 +90,7 @@ def test_the_ledger_in_numbers(path: Path) -> None:
     commit(path, run_of([], stream="another"))
     another, calls = report(path)["streams"]
     assert (calls["files"], another["files"]) == (1, 0)
+    assert (calls["input_bytes"], another["input_bytes"]) == (10, 0)
     merged = payloads(path)["east", FIRST, "sample"]
     assert calls["last_run"] == {
         "run": 2,
@@ -171,3 +181,61 @@ def test_epochs_without_a_sketch_are_named(path: Path) -> None:
     assert [(gap["source"], gap["start"], gap["family"], gap["reason"]) for gap in calls["gaps"]] == [
         ("west", FIRST, "integral", "no integral sketch is stored")
     ]
+
+
+def test_settings_are_those_of_the_last_run(path: Path) -> None:
+    """What a run says of its stream comes back as it was said, and a later run may say something else."""
+    (calls,) = report(path)["streams"]
+    assert calls["settings"] == {}
+    for settings in ({"value_unit": "s", "families": ["sample"]}, {"value_unit": "°C", "families": ["sample"]}):
+        commit(path, Run(Stream(STREAM, EPOCH, settings=settings), Sketched.of([]), NOON, NOON))
+        (calls,) = report(path)["streams"]
+        assert calls["settings"] == settings
+
+
+def test_without_the_check_no_payload_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers; of the gaps those that were set aside and those without a sketch, but not fresh damage."""
+    replace_payload(path, "east", FIRST, b"damaged")
+    late = SOURCES["east"].take(SOURCES["east"].t < FIRST + EPOCH)
+    commit(path, run_of([part(late, "east", FIRST)]))
+    replace_payload(path, "east", FIRST + EPOCH, b"damaged")
+    execute(path, "DELETE FROM sketches WHERE source = 'west' AND start = ? AND family = 'integral'", [FIRST])
+    whole = report(path)
+    monkeypatch.setattr(reporting, "load", None)
+    quick = report(path, check=False)
+    found = [stream["streams"][0].pop("gaps") for stream in (whole, quick)]
+    assert quick == whole
+    assert [(gap["source"], gap["start"], gap["family"]) for gap in found[0]] == [
+        ("east", FIRST, "sample"),
+        ("east", FIRST + EPOCH, "sample"),
+        ("west", FIRST, "integral"),
+    ]
+    assert found[1] == [found[0][0], found[0][2]]
+
+
+def test_streams_are_told_apart(path: Path) -> None:
+    """Nothing of one stream shows in another, though their sources, times and families are the same."""
+    before = report(path)["streams"]
+    stored(path, SOURCES, stream="twin")
+    execute(path, "DELETE FROM sketches WHERE stream = 'twin' AND start = ?", [FIRST])
+    execute(path, "INSERT INTO set_aside VALUES ('twin', 'north', 0, 600, 'sample', 2, 'damaged', 'payload')")
+    calls, twin = report(path, check=False)["streams"]
+    assert [calls] == before
+    assert [(gap["source"], gap["start"]) for gap in twin["gaps"]] == [
+        ("north", 0),
+        ("east", FIRST),
+        ("west", FIRST),
+    ]
+
+
+def test_hundreds_of_thousands_of_sketches_are_counted_by_the_database(tmp_path: Path) -> None:
+    """Without the check a report builds no object for a row: gaps among very many epochs are found all the same."""
+    path = tmp_path / "wane.duckdb"
+    commit(path, run_of([]))
+    key = "'calls', 's' || i % 200, i // 200 * 600, 600"
+    execute(path, f"INSERT INTO epochs SELECT {key}, 2, 3.0, i, i FROM range(200000) many(i)")
+    execute(path, f"INSERT INTO sketches SELECT {key}, 'sample', 1, 7, 1, 'payload' FROM range(200000) many(i)")
+    (calls,) = report(path, check=False)["streams"]
+    assert (calls["sources"], calls["epochs"], calls["events"], calls["gaps"]) == (200, 1000, 400_000, [])
+    execute(path, "INSERT INTO sketches SELECT 'calls', 's0', 0, 600, 'integral', 1, 7, 1, 'payload'")
+    assert len(report(path, check=False)["streams"][0]["gaps"]) == 199_999
