@@ -33,7 +33,7 @@ VOLUME /data
 # numba keeps compiled kernels here, because the user cannot write beside the sources. The demo fills the cache, and the
 # build fails if this image cannot do its job.
 ENV NUMBA_CACHE_DIR=/var/cache/wane
-RUN wane demo --folder /tmp/demo --calls 20000 && rm -rf /tmp/demo
+RUN wane demo --folder /tmp/demo --calls 20000 --no-dashboard && rm -rf /tmp/demo
 
 # Process 1 gets no other signal than those it asks for, and Python asks for this one.
 STOPSIGNAL SIGINT

@@ -21,6 +21,7 @@ from sketches.question import AGGREGATES, Question
 _SHOWN_GAPS = 20
 _SHOWN_FILES = 20
 _SHOWN_EXAMPLES = 2
+_PORT = 8501
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,8 +51,8 @@ def _parser() -> argparse.ArgumentParser:
         "  wane ingest --config wane.toml\n"
         "  wane query --store wane.duckdb --stream calls --aggregate mean --decay exp:half_life=30m\n"
         "  wane info --store wane.duckdb\n"
-        "  wane decay poly:alpha=1.5,unit=1m\n\n"
-        "The dashboard is yet to come.",
+        "  wane dashboard --store wane.duckdb\n"
+        "  wane decay poly:alpha=1.5,unit=1m",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _ingest_options(commands)
@@ -62,10 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
+    _dashboard_options(commands)
     demo = _command(
         commands,
         "demo",
-        "generate calls and sensor readings, ingest them with Spark, and ask",
+        "generate calls and sensor readings, ingest them with Spark, ask, and open the dashboard",
         "wane demo --folder try",
     )
     demo.add_argument(
@@ -75,11 +77,14 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=1, help="seed of the generated data (default 1)")
     demo.add_argument("--end", metavar="T", help="when the data ends, like 2026-01-31T12:00 (default: now)")
     demo.add_argument("--master", metavar="URL", help="Spark master (default local[*])")
+    demo.add_argument("--no-dashboard", action="store_true", help="end after the answers in the terminal")
+    demo.add_argument("--port", type=int, default=_PORT, metavar="N", help=f"the dashboard's port (default {_PORT})")
     demo.set_defaults(run=_demo)
     decay = _command(
         commands, "decay", "show what a decay function does to the past", "wane decay poly:alpha=1.5,unit=1m"
     )
-    decay.add_argument("spec", metavar="SPEC", help="one of: " + "  ".join(EXAMPLES.values()).replace("%", "%%"))
+    known = "  ".join(EXAMPLES.values()).replace("%", "%%")
+    decay.add_argument("spec", metavar="SPEC", help=f"one of: {known}; each may end in ,window=1d")
     decay.set_defaults(run=_decay)
     return parser
 
@@ -150,6 +155,22 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--family", metavar="F", help="answer from this family instead of the one wane picks")
     add("--json", action="store_true", help="print JSON")
     query.set_defaults(run=_query)
+
+
+def _dashboard_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    dashboard = _command(
+        commands,
+        "dashboard",
+        "show a store in the browser: pick how the past fades, and see the answer and its bounds move",
+        "wane dashboard --store wane.duckdb",
+        "It only reads, makes no outside request, and answers to this machine alone unless --host says otherwise; it "
+        "has no log-in of its own",
+    )
+    add = dashboard.add_argument
+    add("--store", required=True, metavar="FILE", help="the store's DuckDB file; it may come later")
+    add("--port", type=int, default=_PORT, metavar="N", help=f"where to listen (default {_PORT})")
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="whom to answer to (default 127.0.0.1, this machine)")
+    dashboard.set_defaults(run=_dashboard)
 
 
 def _command(
@@ -416,6 +437,17 @@ def _demo(options: argparse.Namespace) -> None:
     print("Ask on, or look at what was stored and rejected:")
     print(f"  wane query --store {store} --stream calls --aggregate mean --decay exp:half_life=30m")
     print(f"  wane info --store {store}")
+    print(f"  wane dashboard --store {store}")
+    if not options.no_dashboard:
+        from dashboard.launch import serve
+
+        serve(store, port=options.port)
+
+
+def _dashboard(options: argparse.Namespace) -> None:
+    from dashboard.launch import serve
+
+    serve(options.store, host=options.host, port=options.port)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,11 @@ class Series:
     def __len__(self) -> int:
         return len(self.as_of)
 
+    def covers(self, truth: Floats, which: NDArray[np.intp], rounding: float = 1e-9) -> NDArray[np.bool_]:
+        """Whether each interval of `which` holds its exact answer; two exact sums may differ by `rounding`."""
+        slack = rounding * np.abs(truth)
+        return (self.lower[which] - slack <= truth) & (truth <= self.upper[which] + slack)
+
 
 def _json_number(number: float) -> float | None:
     return number if math.isfinite(number) else None

@@ -22,7 +22,7 @@ from tests.streams import START, STREAMS
 from tests.streams import Stream as Rows
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("ingest", "query", "info", "demo", "decay")
+COMMANDS = ("ingest", "query", "info", "dashboard", "demo", "decay")
 CODES = Rows.of("codes", range(6), [START + 60 * at for at in range(6)], ["404", "200", "200", "ünï", "200", "404"])
 CALLS = STREAMS["correlated"](900, 3)
 NEWEST = int(CALLS.t.max())
@@ -52,7 +52,7 @@ def test_every_command_is_documented() -> None:
 
 def test_demo_prints_estimates_beside_exact_answers(tmp_path: Path) -> None:
     """The demo ingests what it generates, in two runs, and its intervals enclose the exact answers beside them."""
-    result = command_line("demo", "--calls", "60000", "--end", "2026-01-31T12:00", folder=tmp_path)
+    result = command_line("demo", "--no-dashboard", "--calls", "60000", "--end", "2026-01-31T12:00", folder=tmp_path)
     assert result.returncode == 0, result.stderr
     number = r"\s+([\d,.]+)"
     rows = re.findall(rf"^ +(?:none|window|exp|poly)\S* .*?{4 * number}$", result.stdout, re.MULTILINE)

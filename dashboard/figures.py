@@ -1,0 +1,339 @@
+"""Figures: an answer goes in, a Plotly figure comes out. Nothing here asks, computes or knows a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from dashboard.words import in_figure
+from sketches.curves import Curve
+from sketches.estimate import Item, Series
+
+COLOURS: Final = ("#4c6ef5", "#f76707", "#0ca678", "#ae3ec9")  # readable on white and on black
+PROVEN: Final = "#0ca678"
+EXACT: Final = "#f03e3e"
+GREY: Final = "#868e96"
+LINES: Final = "rgba(134,142,150,0.22)"
+NAMED: Final = {"toImageButtonOptions": {"format": "png", "scale": 2}, "displaylogo": False, "displayModeBar": True}
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart: where, how high, how sure; and what is wrong with it where."""
+
+    name: str
+    at: Sequence[Any] | Floats
+    value: Floats
+    lower: Floats
+    upper: Floats
+    confidence: float
+    inside: NDArray[np.bool_] | None = None  # in a missing epoch: nothing is drawn
+    reached: NDArray[np.bool_] | None = None  # a missing epoch would count: drawn dotted
+
+    @classmethod
+    def of(cls, name: str, at: Sequence[Any] | Floats, found: Series | Curve, **gaps: Any) -> Line:
+        return cls(name, at, found.value, found.lower, found.upper, found.confidence, **gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A title with its unit, and how numbers on it are written."""
+
+    title: str
+    share: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"title": {"text": in_figure(self.title)}, **({"tickformat": ".3~%"} if self.share else {})}
+
+    @property
+    def hover(self) -> str:
+        return ".4%" if self.share else ",.6~g"
+
+
+def over_time(
+    lines: Sequence[Line],
+    axis: Axis,
+    zone: str,
+    *,
+    title: str = "",
+    silent: Sequence[tuple[Any, Any]] = (),
+    missing: Sequence[tuple[Any, Any]] = (),
+    exact: tuple[Sequence[Any], Floats] | None = None,
+    as_of: Any = None,
+    height: int = 440,
+) -> go.Figure:
+    """The big chart: each line with its band, gaps where epochs are missing, exact answers as dots where known."""
+    figure = go.Figure()
+    for number, line in enumerate(lines):
+        _add(figure, line, COLOURS[number % len(COLOURS)], axis, several=len(lines) > 1)
+    for start, stop in silent:
+        figure.add_vrect(start, stop, fillcolor=GREY, opacity=0.10, line_width=0, layer="below")
+    for start, stop in missing:
+        figure.add_vrect(
+            start, stop, fillcolor=EXACT, opacity=0.12, line_width=0, layer="below", annotation_text="missing"
+        )
+    if exact is not None:
+        figure.add_scatter(
+            x=list(exact[0]),
+            y=exact[1],
+            mode="markers",
+            name="exact, from the raw files",
+            marker={"color": EXACT, "size": 8, "line": {"width": 1, "color": "white"}},
+            hovertemplate=f"exact %{{y:{axis.hover}}}<extra></extra>",
+        )
+    if as_of is not None:
+        figure.add_vline(as_of, line={"color": GREY, "width": 1, "dash": "dot"})
+    _dress(figure, title, height)
+    figure.update_xaxes(title=f"as of, {in_figure(zone)}")
+    figure.update_yaxes(rangemode="tozero" if _near_zero(lines) else "normal", **axis.settings)
+    if (room := _room(lines)) is not None:
+        figure.update_yaxes(range=room)
+    figure.update_layout(hovermode="x unified" if len(lines) > 1 else "x")
+    return figure
+
+
+def _room(lines: Sequence[Line]) -> list[float] | None:
+    """The height of the picture where a few very wide intervals would flatten all else: they then leave it at the edge.
+    None where everything fits."""
+    values, lower, upper = (
+        np.concatenate([getattr(line, name)[np.isfinite(getattr(line, name))] for line in lines])
+        for name in ("value", "lower", "upper")
+    )
+    if not (len(values) and len(lower) and len(upper)):
+        return None
+    low = min(values.min(), np.quantile(lower, 0.05))
+    high = max(values.max(), np.quantile(upper, 0.95))
+    if upper.max() - lower.min() <= 2 * (high - low):
+        return None
+    margin = 0.15 * (high - low)
+    return [0.0 if 0 <= low < 0.6 * high else low - margin, high + margin]
+
+
+def _near_zero(lines: Sequence[Line]) -> bool:
+    """Whether showing zero costs little of the picture."""
+    lows = [np.nanmin(line.lower) for line in lines if np.isfinite(line.lower).any()]
+    highs = [np.nanmax(line.value) for line in lines if np.isfinite(line.value).any()]
+    return bool(lows and highs and min(lows) >= 0 and min(lows) < 0.6 * max(highs))
+
+
+def _add(figure: go.Figure, line: Line, colour: str, axis: Axis, *, several: bool) -> None:
+    """A band under a line. A bound that holds with certainty has a firm edge, a probable one a dotted edge."""
+    value, lower, upper = (_without(column, line.inside) for column in (line.value, line.lower, line.upper))
+    certain = line.confidence >= 1
+    group = line.name if several else None
+    exact = np.array_equal(lower, upper, equal_nan=True)
+    name = "certain bounds" if certain else f"{100 * line.confidence:g}% interval"
+    edge = {"width": 1.2, "color": colour} if certain else {"width": 0.8, "color": colour, "dash": "dot"}
+    whole = np.where(np.isfinite(upper) & np.isfinite(lower), 1.0, np.nan)
+    if not exact:
+        figure.add_scatter(
+            x=line.at, y=upper * whole, mode="lines", line=edge, opacity=0.7, hoverinfo="skip", showlegend=False,
+            legendgroup=group,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=line.at, y=lower * whole, mode="lines", line=edge, opacity=0.7, hoverinfo="skip", fill="tonexty",
+            fillcolor=_faint(colour, 0.28 if certain else 0.16), name=name, legendgroup=group,
+            showlegend=not several,
+        )  # fmt: skip
+    limits = np.stack([lower, upper], axis=-1)
+    label = f"{in_figure(line.name)} " if several else ""
+    hover = f"{label}<b>%{{y:{axis.hover}}}</b> (%{{customdata[0]:{axis.hover}}} to %{{customdata[1]:{axis.hover}}})"
+    affected = line.reached if line.reached is not None and line.reached.any() else None
+    figure.add_scatter(
+        x=line.at,
+        y=value if affected is None else _without(value, affected),
+        customdata=limits,
+        mode="lines+markers" if len(value) == 1 else "lines",
+        name=in_figure(line.name) if several else ("exact" if exact else "estimate"),
+        legendgroup=group,
+        line={"color": colour, "width": 2.2},
+        hovertemplate=hover + "<extra></extra>",
+    )
+    if affected is not None:
+        figure.add_scatter(
+            x=line.at, y=np.where(affected, value, np.nan), customdata=limits, mode="lines",
+            name="without the missing epochs", legendgroup=group,
+            line={"color": colour, "width": 1.6, "dash": "dot"}, hovertemplate=hover + " incomplete<extra></extra>",
+        )  # fmt: skip
+
+
+def _without(column: Floats, where: NDArray[np.bool_] | None) -> Floats:
+    return column if where is None else np.where(where, np.nan, column)
+
+
+def decay_picture(ages: Floats, weights: Floats, half: float, unit: tuple[str, float], height: int = 170) -> go.Figure:
+    """The chosen decay over age, with the age at which half the weight is gone."""
+    name, seconds = unit
+    figure = go.Figure()
+    figure.add_scatter(
+        x=ages / seconds, y=weights, mode="lines", fill="tozeroy", fillcolor=_faint(COLOURS[0], 0.16),
+        line={"color": COLOURS[0], "width": 2}, hovertemplate=f"after %{{x:.4~g}} {name}: %{{y:.3~%}}<extra></extra>",
+    )  # fmt: skip
+    if np.isfinite(half) and half <= ages[-1]:
+        figure.add_vline(half / seconds, line={"color": GREY, "width": 1, "dash": "dot"})
+        figure.add_annotation(
+            x=half / seconds, y=1.0, text="half gone", showarrow=False, xanchor="left", xshift=4, font={"size": 11}
+        )
+    _dress(figure, "", height)
+    figure.update_xaxes(title={"text": f"age, {name}", "standoff": 4}, rangemode="tozero", nticks=6)
+    figure.update_yaxes(range=[0, 1.06], tickformat=".0%", tickvals=[0, 0.5, 1])
+    figure.update_layout(margin={"l": 8, "r": 8, "t": 6, "b": 8}, showlegend=False)
+    return figure
+
+
+def along(
+    line: Line,
+    x: Axis,
+    y: Axis,
+    *,
+    mark: tuple[float, float, str] | None = None,
+    log_x: bool = False,
+    log_y: bool = False,
+    clickable: bool = False,
+    height: int = 360,
+) -> go.Figure:
+    """A curve with its band over something other than time, and a marked point."""
+    figure = go.Figure()
+    _add(figure, line, COLOURS[0], y, several=False)
+    if clickable:
+        figure.data[-1].update(mode="lines+markers", marker={"size": 5})
+    if mark is not None:
+        at, value, text = mark
+        figure.add_vline(at, line={"color": COLOURS[1], "width": 2})
+        figure.add_scatter(
+            x=[at], y=[value], mode="markers", marker={"color": COLOURS[1], "size": 11}, name=in_figure(text),
+            hovertemplate=f"{in_figure(text)}: %{{y:{y.hover}}}<extra></extra>",
+        )  # fmt: skip
+    _dress(figure, "", height)
+    figure.update_xaxes(type="log" if log_x else "linear", **x.settings)
+    figure.update_yaxes(type="log" if log_y else "linear", rangemode="normal" if log_y else "tozero", **y.settings)
+    figure.update_layout(hovermode="closest" if clickable else "x")
+    return figure
+
+
+def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
+    """The most frequent values with whiskers, the largest at the top."""
+    names = [in_figure(_label(item.value)) for item in items]
+    shares = np.array([item.estimate for item in items])
+    figure = go.Figure()
+    figure.add_bar(
+        x=shares,
+        y=list(range(len(items))),
+        orientation="h",
+        marker={"color": _faint(COLOURS[0], 0.75)},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [item.upper - item.estimate for item in items],
+            "arrayminus": [item.estimate - item.lower for item in items],
+            "color": GREY,
+            "thickness": 1.6,
+            "width": 5,
+        },
+        customdata=[[item.lower, item.upper, name] for item, name in zip(items, names, strict=True)],
+        hovertemplate="%{customdata[2]}: <b>%{x:.4%}</b> (%{customdata[0]:.4%} to %{customdata[1]:.4%})<extra></extra>",
+        showlegend=False,
+    )
+    _dress(figure, "", height or max(220, 60 + 30 * len(items)))
+    figure.update_yaxes(
+        tickmode="array", tickvals=list(range(len(items))), ticktext=names, autorange="reversed", showgrid=False
+    )
+    figure.update_xaxes(title="share of the decayed weight", tickformat=".3~%", rangemode="tozero")
+    figure.update_layout(hovermode="closest", bargap=0.35)
+    return figure
+
+
+def slopes(before: Sequence[Item], after: Sequence[Item], names: tuple[str, str]) -> go.Figure:
+    """How the ranks of the most frequent values move from one decay to another."""
+    ranks = [{item.value: at + 1 for at, item in enumerate(items)} for items in (before, after)]
+    every = list(dict.fromkeys([item.value for item in [*before, *after]]))
+    out = max(len(before), len(after)) + 1
+    figure = go.Figure()
+    for value in every:
+        left, right = (place.get(value, out) for place in ranks)
+        moved = left != right
+        listed = max(left, right) < out
+        colour = GREY if not moved else (COLOURS[2] if right < left else COLOURS[1])
+        text = in_figure(_label(value))
+        figure.add_scatter(
+            x=[0, 1], y=[left, right], mode="lines+markers", showlegend=False,
+            line={"color": colour, "width": 2 if listed else 1, "dash": "solid" if listed else "dot"},
+            marker={"size": 8, "color": colour}, opacity=1 if listed else 0.45,
+            hovertemplate=f"{text}: {_rank(left, out)} → {_rank(right, out)}<extra></extra>",
+        )  # fmt: skip
+        for x, rank, anchor in ((0, left, "right"), (1, right, "left")):
+            if rank < out:
+                figure.add_annotation(
+                    x=x, y=rank, text=text, showarrow=False, xanchor=anchor, xshift=-10 if x == 0 else 10
+                )
+    _dress(figure, "", max(240, 70 + 30 * out))
+    figure.update_xaxes(
+        range=[-0.55, 1.55], tickmode="array", tickvals=[0, 1], ticktext=[in_figure(name) for name in names],
+        side="top", showgrid=False, zeroline=False,
+    )  # fmt: skip
+    labels = [*range(1, out), "not listed"]
+    figure.update_yaxes(
+        range=[out + 0.5, 0.5], tickmode="array", tickvals=list(range(1, out + 1)), ticktext=labels, showgrid=False,
+        zeroline=False,
+    )  # fmt: skip
+    figure.update_layout(hovermode="closest", margin={"t": 64})
+    return figure
+
+
+def bars(names: Sequence[str], values: Sequence[float], title: str, hover: str, height: int = 0) -> go.Figure:
+    """Plain horizontal bars, one a name."""
+    figure = go.Figure()
+    figure.add_bar(
+        x=list(values), y=list(range(len(names))), orientation="h", marker={"color": _faint(COLOURS[0], 0.75)},
+        customdata=[in_figure(name) for name in names], hovertemplate=f"%{{customdata}}: {hover}<extra></extra>",
+    )  # fmt: skip
+    _dress(figure, "", height or max(160, 70 + 26 * len(names)))
+    figure.update_yaxes(
+        tickmode="array", tickvals=list(range(len(names))), ticktext=[in_figure(name) for name in names],
+        autorange="reversed", showgrid=False,
+    )  # fmt: skip
+    figure.update_xaxes(title=in_figure(title), rangemode="tozero")
+    figure.update_layout(showlegend=False, hovermode="closest")
+    return figure
+
+
+def _rank(rank: int, out: int) -> str:
+    return f"rank {rank}" if rank < out else "not listed"
+
+
+def _label(value: int | float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.12g}"
+
+
+def _faint(colour: str, strength: float) -> str:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{strength})"
+
+
+def _dress(figure: go.Figure, title: str, height: int) -> None:
+    """The same quiet frame for all: no box, faint lines, the legend above the picture."""
+    figure.update_layout(
+        height=height,
+        title={"text": in_figure(title), "font": {"size": 15}} if title else None,
+        margin={"l": 10, "r": 10, "t": 34, "b": 10},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
+        dragmode="zoom",
+        modebar={"orientation": "h"},
+    )
+    figure.update_xaxes(gridcolor=LINES, zeroline=False, automargin=True)
+    figure.update_yaxes(gridcolor=LINES, zeroline=False, automargin=True)
+
+
+def shown_as(name: str) -> dict[str, Any]:
+    """How a figure behaves in the page: its picture can be saved, under this name."""
+    options = {"toImageButtonOptions": {**NAMED["toImageButtonOptions"], "filename": name}}  # type: ignore[dict-item]
+    quiet = ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"]
+    return {**NAMED, **options, "modeBarButtonsToRemove": quiet, "responsive": True}

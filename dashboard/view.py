@@ -1,0 +1,365 @@
+"""What a person looks at: every choice of every page in one value that the address of the page carries whole.
+
+The names of the parameters are those of `wane query`, and so are their texts.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+from zoneinfo import available_timezones
+
+from dashboard.words import AGGREGATES, ON_KEYS, counted, quoted
+from sketches.decay import Decay, format_duration, parse_decay, parse_duration
+from sketches.drawn import TimeUnit
+from sketches.errors import QuestionError, WaneError
+from sketches.events import MAX_TIME
+from sketches.question import Question
+from store.catalogue import Catalogue, StreamHeld
+
+LONGEST: Final = 700  # characters of one parameter
+MOST: Final = 200  # values of one parameter
+NEWEST: Final = ""
+COMPARED: Final = ("decays", "sources", "times")
+MOST_DECAYS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The choices; an empty text is the choice of nothing in particular: all sources, the newest event, any family."""
+
+    stream: str = ""
+    source: tuple[str, ...] = ()
+    aggregate: str = "sum"
+    of: str = "weight"
+    tau: str = ""
+    phi: float = 0.9
+    value: str = ""
+    low: str = ""
+    high: str = ""
+    other: str = ""
+    decay: str = ""
+    window: str = ""
+    as_of: str = NEWEST
+    span: str = ""
+    family: str = ""
+    confidence: float = 0.0
+    zone: str = "UTC"
+    refresh: bool = True
+    top: int = 10
+    share: float = 0.0
+    compare: str = "decays"
+    against: tuple[str, ...] = ()
+    shift: tuple[str, ...] = ("1d",)
+
+    @property
+    def fading(self) -> Decay:
+        """The chosen decay, cut at the chosen window."""
+        base = parse_decay(self.decay or "none")
+        return base.cut(parse_duration(self.window)) if self.window else base
+
+    def moment(self, unit: TimeUnit) -> int | None:
+        """The as-of time in units of the stream; None is the newest event."""
+        return read_moment(self.as_of, unit)
+
+    def question(self, unit: TimeUnit) -> Question:
+        """The question of this view; `QuestionError` says what it still needs."""
+        needed = PARAMETERS.get(self.aggregate, ())
+        return Question(
+            self.aggregate,
+            self.fading,
+            as_of=self.moment(unit),
+            tau=_tau(self.tau) if "tau" in needed else None,
+            phi=self.phi if "phi" in needed else None,
+            value=self.value or None if "value" in needed else None,
+            low=_number("low", self.low) if "low" in needed else None,
+            high=_number("high", self.high) if "high" in needed else None,
+            of=cast(Literal["weight", "value"], self.of) if self.aggregate in OF else "weight",
+            confidence=self.confidence or None,
+        )
+
+    def with_fading(self, decay: Decay) -> View:
+        """The same view under another decay, whose window goes where windows are chosen."""
+        base, window = decay.split()
+        return replace(self, decay=base.spec, window="" if math.isinf(window) else format_duration(window))
+
+
+OF: Final = ("sum", "mean")
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "quantile": ("phi",),
+    "correlated-sum": ("tau",),
+    "correlated-count": ("tau",),
+    "correlated-mean": ("tau",),
+    "selectivity": ("tau",),
+    "rank": ("value",),
+    "frequency": ("value",),
+    "range-sum": ("low", "high"),
+    "range-frequency": ("low", "high"),
+    "inner-product": ("other",),
+    "heavy-hitters": ("top", "share"),
+}
+
+
+def aggregates_of(held: StreamHeld) -> list[str]:
+    """What can be drawn over time for a stream: keys have no order and no amount."""
+    return list(ON_KEYS) if is_keyed(held) else list(AGGREGATES)
+
+
+def is_keyed(held: StreamHeld) -> bool:
+    """Whether the values of a stream are texts."""
+    return held.described.get("kind") == "key"
+
+
+def read_moment(text: str, unit: TimeUnit) -> int | None:
+    """A time as an integer of the stream's unit or as ISO text; None for the newest event."""
+    if text == NEWEST:
+        return None
+    try:
+        moment = int(text)
+    except ValueError:
+        try:
+            stamp = datetime.fromisoformat(text)
+            seconds = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            raise QuestionError(f"{text!r} is not a time; write it like 2026-01-31T12:00") from None
+        moment = round(seconds * unit.denominator / unit.numerator)
+    if abs(moment) > MAX_TIME:
+        raise QuestionError(f"{text!r} is not a time; times lie between {-MAX_TIME} and {MAX_TIME}")
+    return moment
+
+
+def to_parameters(view: View) -> dict[str, list[str]]:
+    """The view as parameters of an address; what is as usual is left out, but for the stream and the decay."""
+    found: dict[str, list[str]] = {}
+    for field in fields(View):
+        value = getattr(view, field.name)
+        if value != field.default or field.name in ("stream", "decay"):
+            texts = list(value or ("",)) if isinstance(value, tuple) else [_text(value)]
+            found[field.name.replace("_", "-")] = texts
+    return found
+
+
+def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) -> tuple[View, list[str]]:
+    """The view an address asks for, as far as the store has it; for all else a sentence that says what was wrong."""
+    view, problems = View(), []
+    names = {field.name for field in fields(View)}
+    for key, texts in given.items():
+        name = key.replace("-", "_")
+        if name not in names:
+            problems.append(f"The address has {quoted(key)}, which means nothing here.")
+            continue
+        try:
+            if len(texts) > MOST or max(map(len, texts), default=0) > LONGEST:
+                raise QuestionError(f"more than {LONGEST} characters or {MOST} values")
+            view = replace(view, **{name: _READERS[name](list(texts))})
+        except WaneError as error:
+            problems.append(f"The address asks for {quoted(key)} = {quoted(', '.join(texts))}: {quoted(error)}.")
+    view, more = fitting(view, catalogue)
+    return view, problems + more
+
+
+def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
+    """The view with everything replaced that the store does not have, and what that was."""
+    problems: list[str] = []
+    if view.stream not in catalogue.streams:
+        if view.stream:
+            problems.append(f"There is no stream {quoted(view.stream)} in this store.")
+        view = replace(view, stream=next(iter(sorted(catalogue.streams)), ""))
+    held = catalogue.streams.get(view.stream)
+    if held is None:
+        return view, problems
+    known = set(held.sources)
+    if unknown := [source for source in view.source if source not in known]:
+        problems.append(f"{quoted(view.stream)} has no source {quoted(', '.join(unknown[:3]))}.")
+        view = replace(view, source=tuple(source for source in view.source if source in known))
+    if view.other and view.other not in known:
+        problems.append(f"{quoted(view.stream)} has no source {quoted(view.other)}.")
+        view = replace(view, other="")
+    if view.family and view.family not in held.sketches:
+        problems.append(f"{quoted(view.stream)} has no sketches of the family {quoted(view.family)}.")
+        view = replace(view, family="")
+    if view.aggregate not in aggregates_of(held):
+        problems.append(f"{quoted(view.aggregate)} needs numbers, and the values of {quoted(view.stream)} are texts.")
+        view = replace(view, aggregate=aggregates_of(held)[0])
+    if not view.decay:
+        view = view.with_fading(usual_decay(held)) if not view.window else replace(view, decay="none")
+    return view, problems
+
+
+def usual_decay(held: StreamHeld) -> Decay:
+    """A half-life that shows something: about a thirtieth of the time the stream covers."""
+    oldest = min((known.oldest for known in held.epochs.values()), default=0)
+    newest = max((known.newest for known in held.epochs.values()), default=0)
+    seconds = (newest - oldest) * held.unit.numerator / held.unit.denominator
+    return parse_decay("exp:half_life=" + min(DURATIONS, key=lambda text: abs(_log(text) - math.log(seconds / 30 + 1))))
+
+
+DURATIONS: Final = (
+    *("1s", "5s", "15s", "30s", "1m", "2m", "5m", "10m", "15m", "30m", "1h", "2h", "3h", "6h", "12h"),
+    *("1d", "2d", "3d", "1w", "2w", "4w", "13w", "26w", "52w"),
+)
+
+
+def _log(text: str) -> float:
+    return math.log(parse_duration(text) + 1)
+
+
+def command(view: View, store: Path | str, question: Question | None = None) -> str:
+    """The `wane query` that gives the number this view shows."""
+    aggregate = question.aggregate if question is not None else view.aggregate
+    words = ["wane", "query", "--store", str(store), "--stream", view.stream]
+    for source in view.source:
+        words += ["--source", source]
+    words += ["--aggregate", aggregate, "--decay", view.fading.spec]
+    needed = PARAMETERS.get(aggregate, ())
+    if aggregate in OF and view.of != "weight":
+        words += ["--of", view.of]
+    for name in ("tau", "value", "low", "high", "other"):
+        if name in needed and getattr(view, name):
+            words.append(f"--{name}={getattr(view, name)}")  # joined: the value may begin with a minus
+    if "phi" in needed:
+        words += ["--phi", _text(view.phi)]
+    if "top" in needed:
+        words += ["--top", str(view.top)]
+        words += ["--phi", _text(view.share)] if view.share else []
+    if view.as_of != NEWEST:
+        words.append(f"--as-of={view.as_of}")
+    if view.confidence:
+        words += ["--confidence", _text(view.confidence)]
+    if view.family:
+        words += ["--family", view.family]
+    return shlex.join(words)
+
+
+def sources_text(view: View) -> str:
+    """Which sources, in a few words."""
+    if not view.source:
+        return "all sources"
+    return view.source[0] if len(view.source) == 1 else counted(len(view.source), "source")
+
+
+def check_span(text: str) -> str:
+    """A duration as wane writes it, or nothing."""
+    return format_duration(parse_duration(text)) if text.strip() else ""
+
+
+def check_decay(text: str) -> str:
+    """A decay as wane writes it."""
+    return parse_decay(text).spec
+
+
+def check_tau(text: str) -> str:
+    """A threshold as it was written, if it is one."""
+    stripped = text.strip()
+    if stripped:
+        Question("correlated-sum", tau=_tau(stripped))
+    return stripped
+
+
+def check_number(text: str) -> str:
+    """A number as it was written, if it is one."""
+    stripped = text.strip()
+    if stripped:
+        _number("this", stripped)
+    return stripped
+
+
+def _tau(text: str) -> float | str | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+def _number(name: str, text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise QuestionError(f"{name} is {text!r}; it must be a number") from None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _one(texts: list[str]) -> str:
+    if len(texts) != 1:
+        raise QuestionError("it is given several times")
+    return texts[0]
+
+
+def _choice(*choices: str) -> Callable[[list[str]], str]:
+    def read(texts: list[str]) -> str:
+        if (text := _one(texts)) not in choices:
+            raise QuestionError("it must be one of " + ", ".join(choices))
+        return text
+
+    return read
+
+
+def _between(least: float, most: float) -> Callable[[list[str]], float]:
+    def read(texts: list[str]) -> float:
+        found = _number("it", _one(texts)) or 0.0
+        if not least <= found <= most:
+            raise QuestionError(f"it must be a number from {least:g} to {most:g}")
+        return found
+
+    return read
+
+
+def _whole(least: int, most: int) -> Callable[[list[str]], int]:
+    def read(texts: list[str]) -> int:
+        found = _between(least, most)(texts)
+        if found != int(found):
+            raise QuestionError("it must be a whole number")
+        return int(found)
+
+    return read
+
+
+def _zone(texts: list[str]) -> str:
+    if (text := _one(texts)) not in available_timezones():
+        raise QuestionError("there is no such time zone")
+    return text
+
+
+def _time(texts: list[str]) -> str:
+    text = _one(texts)
+    read_moment(text, TimeUnit(1, 1))
+    return text
+
+
+_READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
+    "stream": _one,
+    "source": lambda texts: tuple(text for text in texts if text),
+    "aggregate": _choice(*AGGREGATES),
+    "of": _choice("weight", "value"),
+    "tau": lambda texts: check_tau(_one(texts)),
+    "phi": _between(0.001, 0.999),
+    "value": _one,
+    "low": lambda texts: check_number(_one(texts)),
+    "high": lambda texts: check_number(_one(texts)),
+    "other": _one,
+    "decay": lambda texts: check_decay(_one(texts)),
+    "window": lambda texts: check_span(_one(texts)),
+    "as_of": _time,
+    "span": lambda texts: check_span(_one(texts)),
+    "family": _one,
+    "confidence": _between(0.5, 0.9999),
+    "zone": _zone,
+    "refresh": lambda texts: _choice("on", "off")(texts) == "on",
+    "top": _whole(1, 100),
+    "share": _between(0.0, 0.5),
+    "compare": _choice(*COMPARED),
+    "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_DECAYS - 1] if text),
+    "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_DECAYS - 1] if text),
+}
