@@ -170,6 +170,7 @@ def _dashboard_options(commands: argparse._SubParsersAction[argparse.ArgumentPar
     add("--store", required=True, metavar="FILE", help="the store's DuckDB file; it may come later")
     add("--port", type=int, default=_PORT, metavar="N", help=f"where to listen (default {_PORT})")
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="whom to answer to (default 127.0.0.1, this machine)")
+    add("--verbose", action="store_true", help="log what each redraw took")
     dashboard.set_defaults(run=_dashboard)
 
 
@@ -447,7 +448,7 @@ def _demo(options: argparse.Namespace) -> None:
 def _dashboard(options: argparse.Namespace) -> None:
     from dashboard.launch import serve
 
-    serve(options.store, host=options.host, port=options.port)
+    serve(options.store, host=options.host, port=options.port, verbose=options.verbose)
 
 
 if __name__ == "__main__":

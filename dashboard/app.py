@@ -20,9 +20,11 @@ from dashboard.screens import audit, compare, distribution, explore, health, top
 from sketches.errors import WaneError
 from store.catalogue import Catalogue
 
-MOON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" width="32" height="32">'
-    '<path fill="#4c6ef5" d="M21 3a13 13 0 1 0 8 18A11 11 0 0 1 21 3z"/></svg>'
+CRESCENT = '<path fill="#4c6ef5" d="M21 3a13 13 0 1 0 8 18A11 11 0 0 1 21 3z"/>'
+MOON = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" width="32" height="32">{CRESCENT}</svg>'
+NAME = (
+    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 112 32" width="112" height="32">{CRESCENT}'
+    '<text x="38" y="24" font-family="sans-serif" font-size="24" font-weight="600" fill="#4c6ef5">wane</text></svg>'
 )
 LOG = logging.getLogger("wane.dashboard")
 LOOK_AGAIN = 3.0  # seconds between looks at whether the store has changed
@@ -38,6 +40,7 @@ def desk_of(path: str) -> Desk:
 
 def main(path: str) -> None:
     st.set_page_config("wane", MOON, layout="wide", initial_sidebar_state="auto")
+    st.logo(NAME, size="large")
     desk = desk_of(path)
     pages = [
         _page(desk, explore.page, "Explore", ":material/monitoring:", "explore", default=True),

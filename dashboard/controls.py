@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final
 from zoneinfo import available_timezones
 
@@ -26,8 +27,8 @@ from sketches.decay import format_duration, parse_duration
 from sketches.errors import WaneError
 from store.catalogue import Catalogue, StreamHeld
 
-WINDOWS: Final = ("", "5m", "15m", "1h", "6h", "12h", "1d", "3d", "1w", "4w")
-SPANS: Final = ("15m", "1h", "6h", "1d", "3d", "1w", "4w", "26w", "52w", "")
+WINDOWS: Final = ("", "5m", "15m", "1h", "6h", "12h", "1d", "3d", "7d", "28d")
+SPANS: Final = ("15m", "1h", "6h", "1d", "3d", "7d", "28d", "182d", "364d", "")
 
 
 def stream(catalogue: Catalogue, *, sources: bool = True) -> StreamHeld:
@@ -101,13 +102,13 @@ def aggregate(desk: Desk, held: StreamHeld) -> None:
 
 def _phi() -> dict[str, Any]:
     bound = state.bound("phi")
-    st.session_state[bound["key"]] = min(0.99, max(0.01, round(state.view().phi, 2)))
+    state.put(bound["key"], min(0.99, max(0.01, round(state.view().phi, 2))))
     return bound
 
 
 def _other(names: list[str]) -> dict[str, Any]:
     bound = state.bound("other")
-    st.session_state[bound["key"]] = state.view().other if state.view().other in names else None
+    state.put(bound["key"], state.view().other if state.view().other in names else None)
     return bound
 
 
@@ -131,7 +132,7 @@ def tau(desk: Desk, place: str = "") -> None:
         return
     key = f"tau slider@{place}"
     options = sorted({*steps, *([current] if current is not None and math.isfinite(current) else [])})
-    st.session_state[key] = current if current in options else options[len(options) // 2]
+    state.put(key, current if current in options else options[len(options) // 2])
     st.select_slider(
         "τ among the stored values",
         options,
@@ -198,7 +199,7 @@ def as_of(desk: Desk, held: StreamHeld) -> None:
         state.text("As of", "as_of", lambda typed: _checked_moment(typed, held), placeholder="the newest event")
         return
     key = "as-of kind"
-    st.session_state[key] = "a time" if pinned else "newest event"
+    state.put(key, "a time" if pinned else "newest event")
     st.segmented_control(
         "As of",
         ["newest event", "a time"],
@@ -211,8 +212,11 @@ def as_of(desk: Desk, held: StreamHeld) -> None:
     )
     if pinned:
         key = "as-of time"
-        least, most = oldest - timedelta(days=1), max(newest, shown) + timedelta(days=366)
-        st.session_state[key] = shown.replace(tzinfo=None)
+        now = datetime.now(zone)  # which Streamlit takes for the value at first, so it must be in the range
+        least = _sooner(min(oldest, now), timedelta(days=1))
+        most = _later(max(newest, shown, now), timedelta(days=366))
+        # In whole minutes, as the widget sends it back: it would else report a change that nobody made.
+        state.put(key, shown.replace(tzinfo=None, second=0, microsecond=0))
         st.datetime_input(
             f"Time ({shown.tzname()})",
             min_value=min(least, shown).replace(tzinfo=None, second=0, microsecond=0),
@@ -223,6 +227,14 @@ def as_of(desk: Desk, held: StreamHeld) -> None:
             args=(key, view.zone),
             label_visibility="collapsed",
         )
+
+
+def _sooner(stamp: datetime, by: timedelta) -> datetime:
+    return stamp - by if stamp.replace(tzinfo=None) - datetime.min > by else stamp  # noqa: DTZ901
+
+
+def _later(stamp: datetime, by: timedelta) -> datetime:
+    return stamp + by if datetime.max - stamp.replace(tzinfo=None) > by else stamp  # noqa: DTZ901
 
 
 def _checked_moment(typed: str, held: StreamHeld) -> str:
@@ -270,7 +282,7 @@ def display(held: StreamHeld | None) -> None:
     view = state.view()
     with st.expander("Display", icon=":material/tune:"):
         local = st.context.timezone
-        zones = sorted(available_timezones() - {"UTC"})
+        zones = _zones()
         first = ["UTC", *([local] if local in zones else [])]
         st.selectbox("Time zone", first + [name for name in zones if name not in first], **state.bound("zone"))
         if held is not None:
@@ -290,6 +302,11 @@ def display(held: StreamHeld | None) -> None:
                     **state.bound("family"),
                 )
         st.toggle("Refresh by itself", help="Redraw when an ingest run has committed.", **state.bound("refresh"))
+
+
+@cache
+def _zones() -> list[str]:
+    return sorted(available_timezones() - {"UTC"})
 
 
 def half_lives(current: float) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Final
 
 import streamlit as st
@@ -63,7 +62,7 @@ def editor() -> Decay:
         label_visibility="collapsed",
     )
     key = "fading family"
-    st.session_state[key] = base.name
+    state.put(key, base.name)
     st.selectbox(
         "Fading",
         list(words.FADINGS),
@@ -79,7 +78,7 @@ def editor() -> Decay:
         state.text(
             "Formula in age",
             "decay",
-            lambda typed: parse_decay(f"expr:{typed}").spec,
+            _formula_checked,
             shown=base.spec.removeprefix("expr:"),
             placeholder="exp(-age/10m)",
             help="Arithmetic in `age` (seconds) with numbers that may carry a unit (`10m`), + - * / ^, comparisons, "
@@ -89,6 +88,11 @@ def editor() -> Decay:
         for name in base.parameters:
             _parameter(base, name)
     return state.view().fading
+
+
+def _formula_checked(typed: str) -> View:
+    view = state.view()
+    return view.with_fading(replaced(view.fading, parse_decay(f"expr:{typed}")))
 
 
 def line() -> None:
@@ -139,7 +143,7 @@ def _parameter(base: Decay, name: str) -> None:
     value = getattr(base, name)
     arguments: dict[str, Any] = {"key": key, "on_change": _take_parameter, "args": (key, base.name, name)}
     if base.parameters[name].duration:
-        st.session_state[key] = format_duration(value)
+        state.put(key, format_duration(value))
         st.select_slider(
             LABELS[name],
             half_lives(value),
@@ -149,10 +153,10 @@ def _parameter(base: Decay, name: str) -> None:
         return
     least, most, step = RANGES[name]
     if name == "k":
-        st.session_state[key] = int(value)
+        state.put(key, int(value))
         st.slider(LABELS[name], int(least), int(most), step=int(step), **arguments)
     else:
-        st.session_state[key] = float(value)
+        state.put(key, float(value))
         st.slider(LABELS[name], min(least, value), max(most, value), step=step, **arguments)
 
 
@@ -199,4 +203,4 @@ def _table(base: Any) -> None:
     if found.spec != base.spec:
         st.session_state["table shown"] = found.spec
         view = state.view()
-        st.session_state["view"] = replace(view, decay=found.spec)
+        st.session_state["view"] = view.with_fading(replaced(view.fading, found))

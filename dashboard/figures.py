@@ -21,7 +21,10 @@ GREY: Final = "#868e96"
 LINES: Final = "rgba(134,142,150,0.22)"
 NAMED: Final = {"toImageButtonOptions": {"format": "png", "scale": 2}, "displaylogo": False, "displayModeBar": True}
 
+BARE_MARGIN: Final = {"l": 10, "r": 10, "t": 34, "b": 10}  # without a legend
+
 Floats = NDArray[np.float64]
+Trace = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,41 +66,49 @@ def over_time(
     axis: Axis,
     zone: str,
     *,
-    title: str = "",
     silent: Sequence[tuple[Any, Any]] = (),
     missing: Sequence[tuple[Any, Any]] = (),
     exact: tuple[Sequence[Any], Floats] | None = None,
-    as_of: Any = None,
-    height: int = 440,
+    height: int = 500,
 ) -> go.Figure:
     """The big chart: each line with its band, gaps where epochs are missing, exact answers as dots where known."""
-    figure = go.Figure()
-    for number, line in enumerate(lines):
-        _add(figure, line, COLOURS[number % len(COLOURS)], axis, several=len(lines) > 1)
-    for start, stop in silent:
-        figure.add_vrect(start, stop, fillcolor=GREY, opacity=0.10, line_width=0, layer="below")
-    for start, stop in missing:
-        figure.add_vrect(
-            start, stop, fillcolor=EXACT, opacity=0.12, line_width=0, layer="below", annotation_text="missing"
-        )
+    several = len(lines) > 1
+    traces = [
+        trace
+        for number, line in enumerate(lines)
+        for trace in _traces(line, COLOURS[number % len(COLOURS)], axis, several=several)
+    ]
     if exact is not None:
-        figure.add_scatter(
-            x=list(exact[0]),
-            y=exact[1],
-            mode="markers",
-            name="exact, from the raw files",
-            marker={"color": EXACT, "size": 8, "line": {"width": 1, "color": "white"}},
-            hovertemplate=f"exact %{{y:{axis.hover}}}<extra></extra>",
+        traces.append(
+            {
+                "type": "scatter",
+                "x": list(exact[0]),
+                "y": exact[1],
+                "mode": "markers",
+                "name": "exact, from the raw files",
+                "marker": {"color": EXACT, "size": 8, "line": {"width": 1, "color": "white"}},
+                "hovertemplate": f"exact %{{y:{axis.hover}}}<extra></extra>",
+            }
         )
-    if as_of is not None:
-        figure.add_vline(as_of, line={"color": GREY, "width": 1, "dash": "dot"})
-    _dress(figure, title, height)
-    figure.update_xaxes(title=f"as of, {in_figure(zone)}")
-    figure.update_yaxes(rangemode="tozero" if _near_zero(lines) else "normal", **axis.settings)
-    if (room := _room(lines)) is not None:
-        figure.update_yaxes(range=room)
-    figure.update_layout(hovermode="x unified" if len(lines) > 1 else "x")
-    return figure
+    shapes = [_stripe(*stretch, GREY, 0.10) for stretch in silent] + [_stripe(*gap, EXACT, 0.12) for gap in missing]
+    notes = [
+        {"x": start, "y": 1, "yref": "y domain", "text": "missing", "showarrow": False, "xanchor": "left"}
+        for start, _ in missing
+    ]
+    room = _room(lines)
+    return _figure(
+        traces,
+        height,
+        x={"title": {"text": f"as of, {in_figure(zone)}"}},
+        y={
+            **axis.settings,
+            "rangemode": "tozero" if _near_zero(lines) else "normal",
+            **({} if room is None else {"range": room}),
+        },
+        shapes=shapes,
+        annotations=notes,
+        hovermode="x unified" if several else "x",
+    )
 
 
 def _room(lines: Sequence[Line]) -> list[float] | None:
@@ -109,8 +120,8 @@ def _room(lines: Sequence[Line]) -> list[float] | None:
     )
     if not (len(values) and len(lower) and len(upper)):
         return None
-    low = min(values.min(), np.quantile(lower, 0.05))
-    high = max(values.max(), np.quantile(upper, 0.95))
+    low = float(min(values.min(), np.quantile(lower, 0.05)))
+    high = float(max(values.max(), np.quantile(upper, 0.95)))
     if upper.max() - lower.min() <= 2 * (high - low):
         return None
     margin = 0.15 * (high - low)
@@ -124,69 +135,85 @@ def _near_zero(lines: Sequence[Line]) -> bool:
     return bool(lows and highs and min(lows) >= 0 and min(lows) < 0.6 * max(highs))
 
 
-def _add(figure: go.Figure, line: Line, colour: str, axis: Axis, *, several: bool) -> None:
+def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace]:
     """A band under a line. A bound that holds with certainty has a firm edge, a probable one a dotted edge."""
     value, lower, upper = (_without(column, line.inside) for column in (line.value, line.lower, line.upper))
     certain = line.confidence >= 1
-    group = line.name if several else None
     exact = np.array_equal(lower, upper, equal_nan=True)
-    name = "certain bounds" if certain else f"{100 * line.confidence:g}% interval"
-    edge = {"width": 1.2, "color": colour} if certain else {"width": 0.8, "color": colour, "dash": "dot"}
-    whole = np.where(np.isfinite(upper) & np.isfinite(lower), 1.0, np.nan)
+    shared: Trace = {"type": "scatter", "x": line.at, **({"legendgroup": line.name} if several else {})}
+    traces = []
     if not exact:
-        figure.add_scatter(
-            x=line.at, y=upper * whole, mode="lines", line=edge, opacity=0.7, hoverinfo="skip", showlegend=False,
-            legendgroup=group,
-        )  # fmt: skip
-        figure.add_scatter(
-            x=line.at, y=lower * whole, mode="lines", line=edge, opacity=0.7, hoverinfo="skip", fill="tonexty",
-            fillcolor=_faint(colour, 0.28 if certain else 0.16), name=name, legendgroup=group,
-            showlegend=not several,
-        )  # fmt: skip
-    limits = np.stack([lower, upper], axis=-1)
+        whole = np.where(np.isfinite(upper) & np.isfinite(lower), 1.0, np.nan)
+        edge = {"width": 1.2, "color": colour} if certain else {"width": 0.8, "color": colour, "dash": "dot"}
+        band = {**shared, "mode": "lines", "line": edge, "opacity": 0.7, "hoverinfo": "skip"}
+        traces.append({**band, "y": upper * whole, "showlegend": False})
+        traces.append(
+            {
+                **band,
+                "y": lower * whole,
+                "fill": "tonexty",
+                "fillcolor": _faint(colour, 0.28 if certain else 0.16),
+                "name": "certain bounds" if certain else f"{100 * line.confidence:g}% interval",
+                "showlegend": not several,
+            }
+        )
     label = f"{in_figure(line.name)} " if several else ""
     hover = f"{label}<b>%{{y:{axis.hover}}}</b> (%{{customdata[0]:{axis.hover}}} to %{{customdata[1]:{axis.hover}}})"
     affected = line.reached if line.reached is not None and line.reached.any() else None
-    figure.add_scatter(
-        x=line.at,
-        y=value if affected is None else _without(value, affected),
-        customdata=limits,
-        mode="lines+markers" if len(value) == 1 else "lines",
-        name=in_figure(line.name) if several else ("exact" if exact else "estimate"),
-        legendgroup=group,
-        line={"color": colour, "width": 2.2},
-        hovertemplate=hover + "<extra></extra>",
+    drawn = {**shared, "customdata": np.stack([lower, upper], axis=-1)}
+    traces.append(
+        {
+            **drawn,
+            "y": value if affected is None else _without(value, affected),
+            "mode": "lines+markers" if len(value) == 1 else "lines",
+            "name": in_figure(line.name) if several else ("exact" if exact else "estimate"),
+            "line": {"color": colour, "width": 2.2},
+            "hovertemplate": hover + "<extra></extra>",
+        }
     )
     if affected is not None:
-        figure.add_scatter(
-            x=line.at, y=np.where(affected, value, np.nan), customdata=limits, mode="lines",
-            name="without the missing epochs", legendgroup=group,
-            line={"color": colour, "width": 1.6, "dash": "dot"}, hovertemplate=hover + " incomplete<extra></extra>",
-        )  # fmt: skip
+        traces.append(
+            {
+                **drawn,
+                "y": np.where(affected, value, np.nan),
+                "mode": "lines",
+                "name": "without the missing epochs",
+                "line": {"color": colour, "width": 1.6, "dash": "dot"},
+                "hovertemplate": hover + " incomplete<extra></extra>",
+            }
+        )
+    return traces
 
 
 def _without(column: Floats, where: NDArray[np.bool_] | None) -> Floats:
     return column if where is None else np.where(where, np.nan, column)
 
 
-def decay_picture(ages: Floats, weights: Floats, half: float, unit: tuple[str, float], height: int = 170) -> go.Figure:
+def decay_picture(ages: Floats, weights: Floats, half: float, unit: tuple[str, float], height: int = 150) -> go.Figure:
     """The chosen decay over age, with the age at which half the weight is gone."""
     name, seconds = unit
-    figure = go.Figure()
-    figure.add_scatter(
-        x=ages / seconds, y=weights, mode="lines", fill="tozeroy", fillcolor=_faint(COLOURS[0], 0.16),
-        line={"color": COLOURS[0], "width": 2}, hovertemplate=f"after %{{x:.4~g}} {name}: %{{y:.3~%}}<extra></extra>",
-    )  # fmt: skip
-    if np.isfinite(half) and half <= ages[-1]:
-        figure.add_vline(half / seconds, line={"color": GREY, "width": 1, "dash": "dot"})
-        figure.add_annotation(
-            x=half / seconds, y=1.0, text="half gone", showarrow=False, xanchor="left", xshift=4, font={"size": 11}
-        )
-    _dress(figure, "", height)
-    figure.update_xaxes(title={"text": f"age, {name}", "standoff": 4}, rangemode="tozero", nticks=6)
-    figure.update_yaxes(range=[0, 1.06], tickformat=".0%", tickvals=[0, 0.5, 1])
-    figure.update_layout(margin={"l": 8, "r": 8, "t": 6, "b": 8}, showlegend=False)
-    return figure
+    shown = np.isfinite(half) and half <= ages[-1]
+    curve = {
+        "type": "scatter",
+        "x": ages / seconds,
+        "y": weights,
+        "mode": "lines",
+        "fill": "tozeroy",
+        "fillcolor": _faint(COLOURS[0], 0.16),
+        "line": {"color": COLOURS[0], "width": 2},
+        "hovertemplate": f"after %{{x:.4~g}} {name}: %{{y:.3~%}}<extra></extra>",
+    }
+    note = {"x": half / seconds, "y": 1.0, "text": "half gone", "showarrow": False, "xanchor": "left", "xshift": 4}
+    return _figure(
+        [curve],
+        height,
+        x={"title": {"text": f"age, {name}", "standoff": 4}, "rangemode": "tozero", "nticks": 6},
+        y={"range": [0, 1.06], "tickformat": ".0%", "tickvals": [0, 0.5, 1]},
+        shapes=[_upright(half / seconds, GREY, 1, "dot")] if shown else [],
+        annotations=[{**note, "font": {"size": 11}}] if shown else [],
+        margin={"l": 8, "r": 8, "t": 6, "b": 8},
+        showlegend=False,
+    )
 
 
 def along(
@@ -201,35 +228,44 @@ def along(
     height: int = 360,
 ) -> go.Figure:
     """A curve with its band over something other than time, and a marked point."""
-    figure = go.Figure()
-    _add(figure, line, COLOURS[0], y, several=False)
+    traces = _traces(line, COLOURS[0], y, several=False)
+    shapes = []
     if clickable:
-        figure.data[-1].update(mode="lines+markers", marker={"size": 5})
+        traces[-1] |= {"mode": "lines+markers", "marker": {"size": 5}}
     if mark is not None:
         at, value, text = mark
-        figure.add_vline(at, line={"color": COLOURS[1], "width": 2})
-        figure.add_scatter(
-            x=[at], y=[value], mode="markers", marker={"color": COLOURS[1], "size": 11}, name=in_figure(text),
-            hovertemplate=f"{in_figure(text)}: %{{y:{y.hover}}}<extra></extra>",
-        )  # fmt: skip
-    _dress(figure, "", height)
-    figure.update_xaxes(type="log" if log_x else "linear", **x.settings)
-    figure.update_yaxes(type="log" if log_y else "linear", rangemode="normal" if log_y else "tozero", **y.settings)
-    figure.update_layout(hovermode="closest" if clickable else "x")
-    return figure
+        shapes.append(_upright(at, COLOURS[1], 2, "solid"))
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [at],
+                "y": [value],
+                "mode": "markers",
+                "marker": {"color": COLOURS[1], "size": 11},
+                "name": in_figure(text),
+                "hovertemplate": f"{in_figure(text)}: %{{y:{y.hover}}}<extra></extra>",
+            }
+        )
+    return _figure(
+        traces,
+        height,
+        x={**({"type": "log", "dtick": 1} if log_x else {}), **x.settings},
+        y={**({"type": "log", "dtick": 1} if log_y else {"rangemode": "tozero"}), **y.settings},
+        shapes=shapes,
+        hovermode="closest" if clickable else "x",
+    )
 
 
 def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
     """The most frequent values with whiskers, the largest at the top."""
     names = [in_figure(_label(item.value)) for item in items]
-    shares = np.array([item.estimate for item in items])
-    figure = go.Figure()
-    figure.add_bar(
-        x=shares,
-        y=list(range(len(items))),
-        orientation="h",
-        marker={"color": _faint(COLOURS[0], 0.75)},
-        error_x={
+    bar = {
+        "type": "bar",
+        "x": [item.estimate for item in items],
+        "y": list(range(len(items))),
+        "orientation": "h",
+        "marker": {"color": _faint(COLOURS[0], 0.75)},
+        "error_x": {
             "type": "data",
             "symmetric": False,
             "array": [item.upper - item.estimate for item in items],
@@ -238,17 +274,20 @@ def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
             "thickness": 1.6,
             "width": 5,
         },
-        customdata=[[item.lower, item.upper, name] for item, name in zip(items, names, strict=True)],
-        hovertemplate="%{customdata[2]}: <b>%{x:.4%}</b> (%{customdata[0]:.4%} to %{customdata[1]:.4%})<extra></extra>",
-        showlegend=False,
+        "customdata": [[item.lower, item.upper, name] for item, name in zip(items, names, strict=True)],
+        "hovertemplate": "%{customdata[2]}: <b>%{x:.4%}</b> (%{customdata[0]:.4%} to %{customdata[1]:.4%})"
+        "<extra></extra>",
+        "showlegend": False,
+    }
+    return _figure(
+        [bar],
+        height or max(220, 60 + 30 * len(items)),
+        x={"title": {"text": "share of the decayed weight"}, "tickformat": ".3~%", "rangemode": "tozero"},
+        y=_names(names),
+        hovermode="closest",
+        bargap=0.35,
+        margin=BARE_MARGIN,
     )
-    _dress(figure, "", height or max(220, 60 + 30 * len(items)))
-    figure.update_yaxes(
-        tickmode="array", tickvals=list(range(len(items))), ticktext=names, autorange="reversed", showgrid=False
-    )
-    figure.update_xaxes(title="share of the decayed weight", tickformat=".3~%", rangemode="tozero")
-    figure.update_layout(hovermode="closest", bargap=0.35)
-    return figure
 
 
 def slopes(before: Sequence[Item], after: Sequence[Item], names: tuple[str, str]) -> go.Figure:
@@ -256,53 +295,73 @@ def slopes(before: Sequence[Item], after: Sequence[Item], names: tuple[str, str]
     ranks = [{item.value: at + 1 for at, item in enumerate(items)} for items in (before, after)]
     every = list(dict.fromkeys([item.value for item in [*before, *after]]))
     out = max(len(before), len(after)) + 1
-    figure = go.Figure()
+    traces, notes = [], []
     for value in every:
         left, right = (place.get(value, out) for place in ranks)
-        moved = left != right
         listed = max(left, right) < out
-        colour = GREY if not moved else (COLOURS[2] if right < left else COLOURS[1])
+        colour = GREY if left == right else (COLOURS[2] if right < left else COLOURS[1])
         text = in_figure(_label(value))
-        figure.add_scatter(
-            x=[0, 1], y=[left, right], mode="lines+markers", showlegend=False,
-            line={"color": colour, "width": 2 if listed else 1, "dash": "solid" if listed else "dot"},
-            marker={"size": 8, "color": colour}, opacity=1 if listed else 0.45,
-            hovertemplate=f"{text}: {_rank(left, out)} → {_rank(right, out)}<extra></extra>",
-        )  # fmt: skip
-        for x, rank, anchor in ((0, left, "right"), (1, right, "left")):
-            if rank < out:
-                figure.add_annotation(
-                    x=x, y=rank, text=text, showarrow=False, xanchor=anchor, xshift=-10 if x == 0 else 10
-                )
-    _dress(figure, "", max(240, 70 + 30 * out))
-    figure.update_xaxes(
-        range=[-0.55, 1.55], tickmode="array", tickvals=[0, 1], ticktext=[in_figure(name) for name in names],
-        side="top", showgrid=False, zeroline=False,
-    )  # fmt: skip
-    labels = [*range(1, out), "not listed"]
-    figure.update_yaxes(
-        range=[out + 0.5, 0.5], tickmode="array", tickvals=list(range(1, out + 1)), ticktext=labels, showgrid=False,
-        zeroline=False,
-    )  # fmt: skip
-    figure.update_layout(hovermode="closest", margin={"t": 64})
-    return figure
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [0, 1],
+                "y": [left, right],
+                "mode": "lines+markers",
+                "showlegend": False,
+                "line": {"color": colour, "width": 2 if listed else 1, "dash": "solid" if listed else "dot"},
+                "marker": {"size": 8, "color": colour},
+                "opacity": 1 if listed else 0.45,
+                "hovertemplate": f"{text}: {_rank(left, out)} → {_rank(right, out)}<extra></extra>",
+            }
+        )
+        notes += [
+            {"x": x, "y": rank, "text": text, "showarrow": False, "xanchor": anchor, "xshift": shift}
+            for x, rank, anchor, shift in ((0, left, "right", -10), (1, right, "left", 10))
+            if rank < out
+        ]
+    still = {"showgrid": False, "tickmode": "array"}
+    return _figure(
+        traces,
+        max(240, 70 + 30 * out),
+        x={
+            **still,
+            "range": [-0.55, 1.55],
+            "tickvals": [0, 1],
+            "ticktext": [in_figure(name) for name in names],
+            "side": "top",
+        },
+        y={
+            **still,
+            "range": [out + 0.5, 0.5],
+            "tickvals": list(range(1, out + 1)),
+            "ticktext": [*map(str, range(1, out)), "not listed"],
+        },
+        annotations=notes,
+        hovermode="closest",
+    )
 
 
 def bars(names: Sequence[str], values: Sequence[float], title: str, hover: str, height: int = 0) -> go.Figure:
     """Plain horizontal bars, one a name."""
-    figure = go.Figure()
-    figure.add_bar(
-        x=list(values), y=list(range(len(names))), orientation="h", marker={"color": _faint(COLOURS[0], 0.75)},
-        customdata=[in_figure(name) for name in names], hovertemplate=f"%{{customdata}}: {hover}<extra></extra>",
-    )  # fmt: skip
-    _dress(figure, "", height or max(160, 70 + 26 * len(names)))
-    figure.update_yaxes(
-        tickmode="array", tickvals=list(range(len(names))), ticktext=[in_figure(name) for name in names],
-        autorange="reversed", showgrid=False,
-    )  # fmt: skip
-    figure.update_xaxes(title=in_figure(title), rangemode="tozero")
-    figure.update_layout(showlegend=False, hovermode="closest")
-    return figure
+    texts = [in_figure(name) for name in names]
+    bar = {
+        "type": "bar",
+        "x": list(values),
+        "y": list(range(len(names))),
+        "orientation": "h",
+        "marker": {"color": _faint(COLOURS[0], 0.75)},
+        "customdata": texts,
+        "hovertemplate": f"%{{customdata}}: {hover}<extra></extra>",
+    }
+    return _figure(
+        [bar],
+        height or max(160, 70 + 26 * len(names)),
+        x={"title": {"text": in_figure(title)}, "rangemode": "tozero"},
+        y=_names(texts),
+        showlegend=False,
+        hovermode="closest",
+        margin=BARE_MARGIN,
+    )
 
 
 def _rank(rank: int, out: int) -> str:
@@ -318,18 +377,39 @@ def _faint(colour: str, strength: float) -> str:
     return f"rgba({red},{green},{blue},{strength})"
 
 
-def _dress(figure: go.Figure, title: str, height: int) -> None:
-    """The same quiet frame for all: no box, faint lines, the legend above the picture."""
-    figure.update_layout(
-        height=height,
-        title={"text": in_figure(title), "font": {"size": 15}} if title else None,
-        margin={"l": 10, "r": 10, "t": 34, "b": 10},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
-        dragmode="zoom",
-        modebar={"orientation": "h"},
-    )
-    figure.update_xaxes(gridcolor=LINES, zeroline=False, automargin=True)
-    figure.update_yaxes(gridcolor=LINES, zeroline=False, automargin=True)
+def _names(texts: Sequence[str]) -> dict[str, Any]:
+    """An axis of names, the first at the top."""
+    return {
+        "tickmode": "array",
+        "tickvals": list(range(len(texts))),
+        "ticktext": list(texts),
+        "autorange": "reversed",
+        "showgrid": False,
+    }
+
+
+def _stripe(start: Any, stop: Any, colour: str, opacity: float) -> dict[str, Any]:
+    shape = {"type": "rect", "x0": start, "x1": stop, "y0": 0, "y1": 1, "yref": "y domain", "layer": "below"}
+    return {**shape, "fillcolor": colour, "opacity": opacity, "line": {"width": 0}}
+
+
+def _upright(at: float, colour: str, width: float, dash: str) -> dict[str, Any]:
+    shape = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "y domain"}
+    return {**shape, "line": {"color": colour, "width": width, "dash": dash}}
+
+
+def _figure(traces: list[Trace], height: int, *, x: Trace, y: Trace, **layout: Any) -> go.Figure:
+    """The same quiet frame for all: no box, faint lines, the legend above the picture. Made in one go, because Plotly
+    checks and copies everything at each later change."""
+    frame = {"gridcolor": LINES, "zeroline": False, "automargin": True}
+    usual = {
+        "height": height,
+        "margin": {"l": 10, "r": 10, "t": 62, "b": 10},  # the buttons above the legend, also on a phone
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
+        "dragmode": "zoom",
+        "modebar": {"orientation": "h"},
+    }
+    return go.Figure({"data": traces, "layout": {**usual, "xaxis": {**frame, **x}, "yaxis": {**frame, **y}, **layout}})
 
 
 def shown_as(name: str) -> dict[str, Any]:

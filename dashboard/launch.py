@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import os
+import logging
 import socket
 from pathlib import Path
 from typing import Final
@@ -31,13 +31,14 @@ class ServeError(WaneError):
     """The dashboard cannot listen there."""
 
 
-def serve(store: str | Path, *, host: str = LOOPBACK, port: int = PORT) -> None:
-    """Serve until interrupted."""
+def serve(store: str | Path, *, host: str = LOOPBACK, port: int = PORT, verbose: bool = False) -> None:
+    """Serve until interrupted; `verbose` logs what each redraw took."""
+    _check(host, port)
     from streamlit.web import bootstrap  # noqa: PLC0415  seconds of import that a refused port need not cost
 
-    _check(host, port)
     flags = options(host, port)
-    os.environ["STREAMLIT_BROWSER_GATHER_USAGE_STATS"] = "false"
+    logging.getLogger("wane.dashboard").setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
     bootstrap.load_config_options(flags)
     app = Path(__file__).with_name("app.py")
     bootstrap.run(str(app), False, [str(Path(store).absolute())], flags)

@@ -68,9 +68,9 @@ def subject(view: View) -> str:
     return AGGREGATES[view.aggregate].subject.format(**texts)
 
 
-def heading(text: str, view: View) -> None:
-    """The title of a page's main part: what, of which stream and sources."""
-    st.markdown(f"#### {words.safe(text)}")
+def heading(text: str, view: View, number: str = "") -> None:
+    """The title of a page's main part: what, of which stream and sources; a number where there is one."""
+    st.markdown(f"#### {words.safe(text)}" + (f": :blue[{words.safe(number)}]" if number else ""))
     st.caption(
         f"{words.safe(view.stream)} · {words.safe(sources_text(view))} · {words.safe(words.fading(view.fading))}"
     )
@@ -82,11 +82,10 @@ def answer_card(answer: Answer, view: View, held: StreamHeld) -> None:
     measure = measure_of(view)
     units = units_of(held)
     with st.container(border=True):
-        unit = {"weight": units.weight, "value": units.value}.get(measure, "")
-        label = AGGREGATES[view.aggregate].label + (f", {unit}" if unit else "")
-        st.metric(words.safe(label), words.measured(found.value, measure))
-        st.markdown(interval(found, measure))
-        st.markdown(words.safe(sentence(found, view, held, words.zone(view.zone))))
+        unit = units.with_number("", measure).strip()
+        st.metric(words.safe(AGGREGATES[view.aggregate].label), words.measured(found.value, measure))
+        st.markdown(interval(found, measure) + (f" {words.safe(unit)}" if unit else ""))
+        st.markdown(f":small[{words.safe(sentence(found, view, held, words.zone(view.zone)))}]")
         st.caption(
             f"Answered by **{words.safe(found.family)}**: {words.safe(answer.provenance.why)}. "
             f"{words.safe(found.guarantee[:1].upper() + found.guarantee[1:])}."

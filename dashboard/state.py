@@ -34,7 +34,10 @@ def change(**choices: Any) -> None:
 def begin(catalogue: Catalogue) -> list[str]:
     """Bring the session in line with its address and with the store; what did not fit comes back as sentences."""
     given = _address()
-    moved = bool(given) and given != st.session_state.get("published")  # opened, or gone back to
+    # A widget that was moved on quickly sends the address from before its last move: only where nothing has changed here
+    # since is another address one that was opened or gone back to.
+    touched = st.session_state.get("view") != st.session_state.get("published view")
+    moved = bool(given) and given != st.session_state.get("published") and not touched
     if "view" not in st.session_state or moved:
         st.session_state["drafts"] = {}
         st.session_state["view"], problems = from_parameters(given, catalogue)
@@ -51,6 +54,7 @@ def publish() -> None:
     if wanted != _address():
         st.query_params.from_dict(wanted)
     st.session_state["published"] = wanted
+    st.session_state["published view"] = view()
 
 
 def _address() -> dict[str, list[str]]:
@@ -60,8 +64,16 @@ def _address() -> dict[str, list[str]]:
 def bound(name: str, place: str = "") -> dict[str, Any]:
     """The arguments that tie a widget to a choice of the view."""
     key = f"{name}@{place}"
-    st.session_state[key] = getattr(view(), name)
+    value = getattr(view(), name)
+    put(key, list(value) if isinstance(value, tuple) else value)
     return {"key": key, "on_change": _take, "args": (name, key)}
+
+
+def put(key: str, value: Any) -> None:
+    """Have a widget show a value. One that shows it already is left alone: it may have been moved on since, and a value
+    that is put there again would drop that move on its way here."""
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
 
 
 def _take(name: str, key: str) -> None:
@@ -79,7 +91,7 @@ def text(label: str, name: str, check: Callable[[str], Any], shown: str | None =
     drafts: dict[str, tuple[str, str]] = st.session_state["drafts"]
     draft, complaint = drafts.get(name, (getattr(view(), name) if shown is None else shown, ""))
     key = f"{name}@text"
-    st.session_state[key] = draft
+    put(key, draft)
     st.text_input(label, key=key, on_change=_take_text, args=(name, key, check), **options)
     if complaint:
         st.error(words.safe(complaint), icon=":material/block:")

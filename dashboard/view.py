@@ -19,6 +19,7 @@ from sketches.decay import Decay, format_duration, parse_decay, parse_duration
 from sketches.drawn import TimeUnit
 from sketches.errors import QuestionError, WaneError
 from sketches.events import MAX_TIME
+from sketches.formula import format_number
 from sketches.question import Question
 from store.catalogue import Catalogue, StreamHeld
 
@@ -156,11 +157,18 @@ def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) ->
         try:
             if len(texts) > MOST or max(map(len, texts), default=0) > LONGEST:
                 raise QuestionError(f"more than {LONGEST} characters or {MOST} values")
+            if not all(text.isascii() or text.encode(errors="ignore").decode() == text for text in texts):
+                raise QuestionError("it has characters that are none")
             view = replace(view, **{name: _READERS[name](list(texts))})
         except WaneError as error:
             problems.append(f"The address asks for {quoted(key)} = {quoted(', '.join(texts))}: {quoted(error)}.")
-    view, more = fitting(view, catalogue)
+    view, more = fitting(_apart(view), catalogue)
     return view, problems + more
+
+
+def _apart(view: View) -> View:
+    """A decay that brings its own window has it where windows are chosen; of two windows the shorter cuts."""
+    return view.with_fading(view.fading) if view.decay and math.isfinite(parse_decay(view.decay).split()[1]) else view
 
 
 def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
@@ -186,6 +194,14 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
     if view.aggregate not in aggregates_of(held):
         problems.append(f"{quoted(view.aggregate)} needs numbers, and the values of {quoted(view.stream)} are texts.")
         view = replace(view, aggregate=aggregates_of(held)[0])
+    if view.of != "weight" and is_keyed(held):
+        problems.append(f"The values of {quoted(view.stream)} are texts and have no sum: this is of the weights.")
+        view = replace(view, of="weight")
+    try:
+        view.moment(held.unit)
+    except QuestionError as error:
+        problems.append(f"{quoted(view.stream)} does not know that time: {quoted(error)}.")
+        view = replace(view, as_of=NEWEST)
     if not view.decay:
         view = view.with_fading(usual_decay(held)) if not view.window else replace(view, decay="none")
     return view, problems
@@ -201,8 +217,8 @@ def usual_decay(held: StreamHeld) -> Decay:
 
 DURATIONS: Final = (
     *("1s", "5s", "15s", "30s", "1m", "2m", "5m", "10m", "15m", "30m", "1h", "2h", "3h", "6h", "12h"),
-    *("1d", "2d", "3d", "1w", "2w", "4w", "13w", "26w", "52w"),
-)
+    *("1d", "2d", "3d", "7d", "14d", "28d", "91d", "182d", "364d"),
+)  # each as `format_duration` writes it
 
 
 def _log(text: str) -> float:
@@ -212,28 +228,33 @@ def _log(text: str) -> float:
 def command(view: View, store: Path | str, question: Question | None = None) -> str:
     """The `wane query` that gives the number this view shows."""
     aggregate = question.aggregate if question is not None else view.aggregate
-    words = ["wane", "query", "--store", str(store), "--stream", view.stream]
+    words = ["wane", "query", *_option("store", str(store)), *_option("stream", view.stream)]
     for source in view.source:
-        words += ["--source", source]
+        words += _option("source", source)
     words += ["--aggregate", aggregate, "--decay", view.fading.spec]
     needed = PARAMETERS.get(aggregate, ())
     if aggregate in OF and view.of != "weight":
         words += ["--of", view.of]
     for name in ("tau", "value", "low", "high", "other"):
         if name in needed and getattr(view, name):
-            words.append(f"--{name}={getattr(view, name)}")  # joined: the value may begin with a minus
+            words += _option(name, getattr(view, name))
     if "phi" in needed:
         words += ["--phi", _text(view.phi)]
     if "top" in needed:
         words += ["--top", str(view.top)]
         words += ["--phi", _text(view.share)] if view.share else []
     if view.as_of != NEWEST:
-        words.append(f"--as-of={view.as_of}")
+        words += _option("as-of", view.as_of)
     if view.confidence:
         words += ["--confidence", _text(view.confidence)]
     if view.family:
         words += ["--family", view.family]
     return shlex.join(words)
+
+
+def _option(name: str, value: str) -> list[str]:
+    """Joined where the value would be taken for an option of its own."""
+    return [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
 
 
 def sources_text(view: View) -> str:
@@ -264,8 +285,8 @@ def check_tau(text: str) -> str:
 def check_number(text: str) -> str:
     """A number as it was written, if it is one."""
     stripped = text.strip()
-    if stripped:
-        _number("this", stripped)
+    if stripped and math.isnan(_number("this", stripped) or 0.0):
+        raise QuestionError("NaN is not a number")
     return stripped
 
 
@@ -288,7 +309,7 @@ def _number(name: str, text: str) -> float | None:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 def _one(texts: list[str]) -> str:

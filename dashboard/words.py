@@ -15,6 +15,9 @@ from sketches.decay import Decay
 from sketches.drawn import TimeUnit
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$~:&])")
+# Control characters, halves of surrogate pairs, and marks that turn the direction of all that follows.
+_UNSHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_YEAR: Final = 365.25 * 86_400
 _UNITS: Final = (("w", 604_800), ("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _LONGEST: Final = 80
 
@@ -83,7 +86,7 @@ class Units:
         return {
             "weight": self.weight or "weight",
             "events": "events",
-            "value": self.value or "value",
+            "value": f"value, {self.value}" if self.value else "value",
             "share": "share",
             "square": f"({self.weight})²" if self.weight else "weight²",
         }[measure]
@@ -96,19 +99,24 @@ class Units:
 
 def safe(text: object) -> str:
     """Text from outside inside Markdown: shown as it is, nothing in it is a link, an image, a formula or HTML."""
-    return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
+    return _SPECIAL.sub(r"\\\1", _flat(text))
 
 
 def quoted(text: object) -> str:
     """Text from outside as inline code, cut where it is long."""
-    flat = " ".join(str(text).split()).replace("`", "'")
+    flat = _flat(text).replace("`", "'")
     return f"`{flat[:_LONGEST]}{'…' if len(flat) > _LONGEST else ''}`" if flat else "nothing"
 
 
 def in_figure(text: object) -> str:
     """Text from outside inside a Plotly figure, which understands a little HTML."""
-    flat = " ".join(str(text).split())
+    flat = _flat(text)
     return html.escape(flat[:40] + ("…" if len(flat) > 40 else ""), quote=False)
+
+
+def _flat(text: object) -> str:
+    """On one line, and without what is no character to look at."""
+    return _UNSHOWN.sub("\ufffd", " ".join(str(text).split()))
 
 
 def number(value: float) -> str:
@@ -139,16 +147,18 @@ def duration(seconds: float) -> str:
     >>> [duration(x) for x in (90, 3600, 100_000, 0.25, math.inf, 7 * 86_400)]
     ['1 min 30 s', '1 h', '1 d 4 h', '0.25 s', 'never', '1 w']
     """
-    if math.isinf(seconds):
+    if not math.isfinite(seconds):
         return "never"
+    if seconds >= 100 * _YEAR:
+        return f"{seconds / _YEAR:,.3g} years"
     seconds = float(f"{seconds:.6g}")  # an age found by bisection may be the last digit short of a round one
-    if seconds < 1:
+    if seconds < 59.95:
         return f"{seconds:.3g} s"
     leading = next(at for at, (_, unit) in enumerate(_UNITS) if seconds >= unit)
-    shown = _UNITS[leading : leading + 2]
-    left = round(seconds / shown[-1][1]) * shown[-1][1]
+    least = _UNITS[leading : leading + 2][-1][1]
+    left = round(seconds / least) * least  # which may be a whole larger unit
     parts = []
-    for name, unit in shown:
+    for name, unit in _UNITS:
         count, left = divmod(left, unit)
         parts += [f"{count:,} {name}"] if count else []
     return " ".join(parts)

@@ -20,7 +20,7 @@ from store.catalogue import Catalogue, StreamHeld
 from store.timeline import affected
 
 NAMES: Final = {"decays": "Decays", "sources": "Sources", "times": "Times"}
-SHIFTS: Final = ("1h", "1d", "1w", "4w")
+SHIFTS: Final = ("1h", "1d", "7d", "28d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _show(view: View, held: StreamHeld, sides: list[Side], found: list[tuple[Ser
             parts.incomplete(provenance, held)
             break
     axis = Axis(parts.units_of(held).axis(measure), measure == "share")
-    parts.show(figures.over_time(lines, axis, view.zone, height=420), "compare", "The compared series on the same axes")
+    parts.show(figures.over_time(lines, axis, view.zone, height=440), "compare", "The compared series on the same axes")
 
 
 def _table(view: View, held: StreamHeld, sides: list[Side], answers: list[Answer]) -> None:

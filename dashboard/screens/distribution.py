@@ -36,10 +36,13 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
         )
         return
     parts.heading("How the values are distributed", view)
+    if not held.epochs:
+        parts.empty("No events yet", f"The stream **{words.safe(held.name)}** is known, but it holds no events yet.")
+        return
     left, right = st.columns(2, gap="medium")
     with left, parts.guarded():
         quantiles(desk, view, held)
-    with right, parts.guarded():
+    with right:
         above(desk, held)
     with parts.guarded():
         curve, provenance = desk.quantiles(view, held)
@@ -76,6 +79,12 @@ def _at(curve: Curve, phi: float) -> float:
 @st.fragment
 def above(desk: Desk, held: StreamHeld) -> None:
     """The weight at or above τ against τ; a click or the slider moves τ, and only this part is drawn again."""
+    with parts.guarded():  # in here: Streamlit shows by itself what a fragment lets through
+        _above(desk, held)
+    state.publish()
+
+
+def _above(desk: Desk, held: StreamHeld) -> None:
     view = state.view()
     st.markdown("**Weight at or above each threshold τ**")
     curve, _ = desk.quantiles(view, held)
@@ -121,7 +130,6 @@ def above(desk: Desk, held: StreamHeld) -> None:
         st.markdown(parts.interval(share, "share"))
     else:
         st.caption("Click a point of the curve, or move the slider, to see the share above a threshold.")
-    state.publish()
 
 
 def _take_click() -> None:

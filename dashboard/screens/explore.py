@@ -32,20 +32,23 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
     if not held.epochs:
         parts.empty("No events yet", f"The stream **{words.safe(held.name)}** is known, but it holds no events yet.")
         return
-    parts.heading(parts.subject(view), view)
+    title = st.empty()
+    with title.container():
+        parts.heading(parts.subject(view), view)
     left, right = st.columns([7, 3], gap="medium")
     with right, parts.guarded():
         answer = desk.ask(view, held)
+        with title.container():
+            parts.heading(parts.subject(view), view, words.measured(answer.estimate.value, parts.measure_of(view)))
         parts.answer_card(answer, view, held)
     with right, parts.guarded():
         parts.decay_card(view.fading)
-    with parts.guarded():
+    with left, parts.guarded():
         as_of = desk.moments(view, held, span)
         series, provenance = desk.series(view, held, as_of)
-        with left:
-            parts.incomplete(provenance, held)
-            figure = chart(desk, view, held, series, provenance)
-            parts.show(figure, "explore", f"{parts.subject(view)} over time with its error band")
+        parts.incomplete(provenance, held)
+        figure = chart(desk, view, held, series, provenance)
+        parts.show(figure, "explore", f"{parts.subject(view)} over time with its error band")
         parts.footer(provenance, desk)
         parts.exports("explore", lambda: rows(series, view, held), lambda: whole(desk, view, held, series))
         parts.same_on_the_command_line(view, desk.path)

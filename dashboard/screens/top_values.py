@@ -80,7 +80,7 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
 
 def _share() -> dict[str, Any]:
     bound = state.bound("share")
-    st.session_state[bound["key"]] = min(0.5, state.view().share)
+    state.put(bound["key"], min(0.5, state.view().share))
     return bound
 
 
