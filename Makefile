@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 2
-BENCHMARKS ?= build answers size coverage audit query ingest
+BENCHMARKS ?= build answers size coverage audit query ingest dashboard
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,9 +19,9 @@ help: ## List the targets
 
 setup: java $(RUN) ## Prepare .venv with all that running needs, .venv/bin/wane included
 
-demo: setup ## Generate calls and sensor readings, ingest them with Spark, and ask; leaves wane-demo
+demo: setup ## Generate events, ingest them with Spark, ask, and open the dashboard; leaves wane-demo
 	@test ! -e wane-demo || { echo "Removing the wane-demo of an earlier demo"; rm -rf wane-demo; }
-	$(BIN)/wane demo --folder wane-demo
+	$(BIN)/wane demo --folder wane-demo $(DEMO_ARGS)
 
 test: java $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

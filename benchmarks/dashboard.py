@@ -79,13 +79,6 @@ def select(name: str, options: tuple[str, ...]) -> Callable[[Page, int], None]:
     return act
 
 
-def press(names: tuple[str, ...]) -> Callable[[Page, int], None]:
-    def act(page: Page, turn: int) -> None:
-        page.get_by_role("button", name=names[turn % len(names)], exact=True).click()
-
-    return act
-
-
 CHANGES = (
     Change("half-life, one step", slide("Half-life")),
     Change("τ, one step", slide("τ among the stored values")),
@@ -150,8 +143,8 @@ async def person(page: AsyncPage, address: str, seed: int, until: float, counts:
             await page.get_by_role("slider", name="Half-life").focus()
             await page.keyboard.press(rng.choice(["ArrowLeft", "ArrowRight"]))
         elif choice == 1:
-            await page.get_by_role("button", name=rng.choice(["Last day", "Half-life 1 h", "Slow polynomial"])).click()
-            await page.get_by_role("button", name="Half-life 1 h", exact=True).click()
+            await page.get_by_text(rng.choice(["Last day", "Slow polynomial"]), exact=True).click()
+            await page.get_by_text("Half-life 1 h", exact=True).click()
         elif choice == 2:
             await page.get_by_role("combobox", name="Window").first.click()
             await page.get_by_role("option", name=rng.choice(["the last 1 d", "the last 3 d", "no limit"])).click()

@@ -179,7 +179,8 @@ def _take_duration(name: str, key: str) -> None:
 
 
 def _complaint(name: str) -> None:
-    if found := st.session_state["drafts"].get(name):
+    """Said once: the box shows what holds instead."""
+    if found := st.session_state["drafts"].pop(name, None):
         st.error(words.safe(found[1]), icon=":material/block:")
 
 

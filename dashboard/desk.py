@@ -25,7 +25,8 @@ from sketches.estimate import Series
 from sketches.question import Question
 from store import Answer, Provenance, Store
 from store.catalogue import Catalogue, StreamHeld
-from store.exact import Exact, RawFiles, raw_files
+from store.exact import Exact
+from store.raw import RawFiles, raw_files
 from store.report import report
 from store.timeline import extent, moments, silences
 

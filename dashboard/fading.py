@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import state, words
 from dashboard.controls import half_lives
-from dashboard.view import View
+from dashboard.view import View, nearest
 from sketches.decay import Decay, format_duration, parse_decay, parse_duration
 from sketches.errors import WaneError
 
@@ -121,8 +121,8 @@ def _take_preset() -> None:
 def _take_family(key: str) -> None:
     """Another family begins where the old one had lost half its weight."""
     half = parse_decay(state.view().decay).half_age
-    scale = half if 0 < half < math.inf else 3600.0
-    texts = {"scale": format_duration(scale), "twice": format_duration(2 * scale)}
+    scale = nearest(half if 0 < half < math.inf else 3600.0)
+    texts = {"scale": scale, "twice": format_duration(2 * parse_duration(scale))}
     _set(replaced(state.view().fading, parse_decay(FIRST[st.session_state[key]].format(**texts))))
 
 

@@ -140,7 +140,7 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
     value, lower, upper = (_without(column, line.inside) for column in (line.value, line.lower, line.upper))
     certain = line.confidence >= 1
     exact = np.array_equal(lower, upper, equal_nan=True)
-    shared: Trace = {"type": "scatter", "x": line.at, **({"legendgroup": line.name} if several else {})}
+    shared: Trace = {"type": "scatter", "x": line.at, **({"legendgroup": colour} if several else {})}
     traces = []
     if not exact:
         whole = np.where(np.isfinite(upper) & np.isfinite(lower), 1.0, np.nan)

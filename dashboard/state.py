@@ -34,8 +34,8 @@ def change(**choices: Any) -> None:
 def begin(catalogue: Catalogue) -> list[str]:
     """Bring the session in line with its address and with the store; what did not fit comes back as sentences."""
     given = _address()
-    # A widget that was moved on quickly sends the address from before its last move: only where nothing has changed here
-    # since is another address one that was opened or gone back to.
+    # A widget that was moved on quickly sends the address from before its last move: another address is one that was
+    # opened or gone back to only where nothing has changed here since.
     touched = st.session_state.get("view") != st.session_state.get("published view")
     moved = bool(given) and given != st.session_state.get("published") and not touched
     if "view" not in st.session_state or moved:

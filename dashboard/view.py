@@ -212,7 +212,7 @@ def usual_decay(held: StreamHeld) -> Decay:
     oldest = min((known.oldest for known in held.epochs.values()), default=0)
     newest = max((known.newest for known in held.epochs.values()), default=0)
     seconds = (newest - oldest) * held.unit.numerator / held.unit.denominator
-    return parse_decay("exp:half_life=" + min(DURATIONS, key=lambda text: abs(_log(text) - math.log(seconds / 30 + 1))))
+    return parse_decay(f"exp:half_life={nearest(seconds / 30)}")
 
 
 DURATIONS: Final = (
@@ -221,8 +221,9 @@ DURATIONS: Final = (
 )  # each as `format_duration` writes it
 
 
-def _log(text: str) -> float:
-    return math.log(parse_duration(text) + 1)
+def nearest(seconds: float) -> str:
+    """The round duration that is closest in proportion."""
+    return min(DURATIONS, key=lambda text: abs(math.log((parse_duration(text) + 1) / (seconds + 1))))
 
 
 def command(view: View, store: Path | str, question: Question | None = None) -> str:

@@ -38,9 +38,9 @@ def moments(oldest: int, newest: int, points: int) -> Ints:
     """As-of times from the first to the last, equally far apart, each once."""
     if newest <= oldest:
         return np.array([newest], np.int64)
-    points = min(points, newest - oldest + 1)
-    steps = np.linspace(0.0, 1.0, points)
-    return np.unique(oldest + np.rint(steps * (newest - oldest)).astype(np.int64))
+    steps = max(1, min(points - 1, newest - oldest))
+    # Whole numbers, not floats: nanoseconds of a year have more digits than a float.
+    return np.array([oldest + (newest - oldest) * step // steps for step in range(steps + 1)], np.int64)
 
 
 def silences(held: StreamHeld, sources: Sequence[str] = ()) -> list[tuple[int, int]]:
@@ -67,5 +67,5 @@ def affected(missing: Sequence[Gap], as_of: Ints, decay: Decay, unit: TimeUnit, 
     reach = math.ceil(faded) if faded < 2**62 else 2**62
     for start, length in {(gap.start, gap.length) for gap in missing}:
         inside |= (as_of >= start) & (as_of < start + length)
-        reached |= (as_of >= start) & (as_of - (start + length) < reach)
+        reached |= (as_of >= start) & (as_of < start + length - 1 + reach)
     return Affected(inside, reached)

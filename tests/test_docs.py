@@ -9,11 +9,13 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import wane
+from dashboard.view import View
 from ingest.settings import _STREAM_KEYS, read_settings
 from tests.conftest import ROOT
 
@@ -109,6 +111,15 @@ def test_every_option_of_ingest_is_in_the_table() -> None:
     documented = set(table("option of `wane ingest`"))
     actions = [action for action in ingest_parser()._actions if action.dest != "help"]
     assert documented == {f"{action.option_strings[0]} {action.metavar or ''}".strip() for action in actions}
+
+
+def test_every_parameter_of_an_address_is_documented() -> None:
+    """docs/dashboard.md names each choice that an address can hold, and no other."""
+    text = (ROOT / "docs" / "dashboard.md").read_text()
+    start = text.index("\n| parameter |")
+    cells = [line.split("|")[1] for line in text[start : text.index("\n\n", start + 1)].splitlines()[3:]]
+    documented = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    assert documented == {field.name.replace("_", "-") for field in fields(View)}
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

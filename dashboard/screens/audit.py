@@ -13,7 +13,8 @@ from dashboard.screens import explore
 from dashboard.view import View
 from sketches.estimate import Series
 from store.catalogue import Catalogue, StreamHeld
-from store.exact import Exact, RawFiles
+from store.exact import Exact
+from store.raw import RawFiles
 
 DOTS: Final = 24
 
