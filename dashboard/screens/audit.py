@@ -50,7 +50,7 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
     if not st.session_state.get(key):
         st.markdown(
             f"Reads {words.counted(raw.rows, 'row')} of {words.counted(len(raw.present), 'file')} into memory, asks "
-            f"them with plain SQL, and puts {DOTS} of them on the chart."
+            f"them with plain SQL, and puts {DOTS} exact answers on the chart."
         )
         if not st.button("Check against the raw files", type="primary", icon=":material/fact_check:"):
             return

@@ -14,7 +14,9 @@ from dashboard.desk import Desk
 from dashboard.figures import Axis, Line
 from dashboard.view import COMPARED, MOST_DECAYS, View
 from sketches.decay import parse_decay, parse_duration
+from sketches.errors import QuestionError
 from sketches.estimate import Series
+from sketches.events import MAX_TIME
 from store import Answer, Provenance
 from store.catalogue import Catalogue, StreamHeld
 from store.timeline import affected
@@ -121,11 +123,18 @@ def sides_of(view: View, held: StreamHeld) -> list[Side]:
         Side(
             f"{words.duration(parse_duration(text))} before",
             view,
-            round(parse_duration(text) * held.unit.denominator / held.unit.numerator),
+            _units(text, held),
         )
         for text in view.shift
     ]
     return [Side("now" if not view.as_of else "as of then", view), *later][:MOST_DECAYS]
+
+
+def _units(text: str, held: StreamHeld) -> int:
+    units = round(parse_duration(text) * held.unit.denominator / held.unit.numerator)
+    if units > MAX_TIME:
+        raise QuestionError(f"{text} before is longer than this stream can count")
+    return units
 
 
 def largest(held: StreamHeld) -> tuple[str, ...]:

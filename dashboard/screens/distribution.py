@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from dashboard.figures import Axis, Line
 from dashboard.view import View, is_keyed
 from sketches.curves import Curve
 from sketches.errors import WaneError
-from sketches.question import Question
 from store import Provenance
 from store.catalogue import Catalogue, StreamHeld
 
@@ -96,10 +96,9 @@ def _above(desk: Desk, held: StreamHeld) -> None:
     mark, share = None, None
     if view.tau:
         try:
-            question = Question("correlated-sum", view.fading, as_of=view.moment(held.unit), tau=_tau(view.tau))
-            threshold = _number(desk, view, held, view.tau)
-            total = desk.ask(view, held, question).estimate
-            share = desk.ask(view, held, _selectivity(question)).estimate
+            threshold = _threshold(desk, view, held)
+            total = desk.ask(replace(view, aggregate="correlated-sum"), held).estimate
+            share = desk.ask(replace(view, aggregate="selectivity"), held).estimate
             mark = (threshold, total.value, f"τ = {words.number(threshold)}")
         except WaneError as error:
             st.warning(words.safe(error), icon=":material/info:")
@@ -128,6 +127,7 @@ def _above(desk: Desk, held: StreamHeld) -> None:
             help=words.safe(share.guarantee),
         )
         st.markdown(parts.interval(share, "share"))
+        parts.same_on_the_command_line(replace(view, aggregate="selectivity"), desk.path)
     else:
         st.caption("Click a point of the curve, or move the slider, to see the share above a threshold.")
 
@@ -138,24 +138,12 @@ def _take_click() -> None:
         state.change(tau=f"{points[0]['x']:.12g}")
 
 
-def _tau(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _selectivity(question: Question) -> Question:
-    return Question("selectivity", question.decay, as_of=question.as_of, tau=question.tau)
-
-
-def _number(desk: Desk, view: View, held: StreamHeld, text: str) -> float:
-    """τ itself, which may be an aggregate."""
-    tau = _tau(text)
-    if isinstance(tau, float):
-        return tau
-    phi = Question("correlated-sum", tau=tau).tau_quantile
-    return desk.ask(view, held, Question("quantile", view.fading, as_of=view.moment(held.unit), phi=phi)).estimate.value
+def _threshold(desk: Desk, view: View, held: StreamHeld) -> float:
+    """τ as a number; it may be an aggregate itself."""
+    phi = replace(view, aggregate="selectivity").question(held.unit).tau_quantile
+    if phi is None:
+        return float(view.tau)
+    return desk.ask(replace(view, aggregate="quantile", phi=phi), held).estimate.value
 
 
 def taus(curve: Curve) -> Any:

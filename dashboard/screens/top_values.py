@@ -34,7 +34,7 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
             0.5,
             step=0.001,
             format="percent",
-            help="Only values that have at least this share of the decayed weight.",
+            help="Only values that have this share of the decayed weight, or may have it for all the sketch knows.",
             **_share(),
         )
     with second:

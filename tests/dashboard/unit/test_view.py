@@ -1,0 +1,392 @@
+"""A view survives its address whole, an address can ask for nothing harmful, and its command gives the same number."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import wane
+from dashboard import controls
+from dashboard.desk import Desk
+from dashboard.screens import compare
+from dashboard.view import (
+    DURATIONS,
+    NEWEST,
+    View,
+    aggregates_of,
+    check_number,
+    check_span,
+    check_tau,
+    command,
+    fitting,
+    from_parameters,
+    read_moment,
+    sources_text,
+    to_parameters,
+    usual_decay,
+)
+from dashboard.words import AGGREGATES, ON_KEYS
+from sketches.decay import format_duration, parse_decay, parse_duration
+from sketches.drawn import SECOND, TimeUnit
+from sketches.errors import QuestionError, WaneError
+from sketches.question import Question
+from store import Store
+from tests.dashboard.unit.stores import BLOGS, CALLS, LABELS, PAGES, SITES, START, catalogue, held
+
+MILLI = TimeUnit(1, 1000)
+STREAM = replace(held(*((site, 0, 600) for site in SITES)), name=CALLS, sketches={"sample": {}, "integral": {}})
+KNOWN = catalogue(STREAM, replace(held(("blog", 0, 600), kind="key"), name=PAGES), replace(held(), name="none yet"))
+NAMES = [field.name.replace("_", "-") for field in fields(View)]
+
+BASES = (
+    "none",
+    "exp:half_life=90m",
+    "poly:alpha=1.5,unit=1m",
+    "chordal:1d",
+    "table:0=1,10m=0.5,1h=0",
+    "expr:2^(-age/60)",
+)
+SPANS = st.integers(1, 10**6).map(format_duration)
+SPECS = st.sampled_from((*BASES, "window:3d", "exp:half_life=1h,window=2h"))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NUMBERS = st.one_of(st.just(""), st.floats(allow_nan=False).map(repr), st.integers().map(str))
+
+
+def shares(least: float, most: float) -> st.SearchStrategy[float]:
+    return st.floats(least, most)
+
+
+VIEWS = st.builds(
+    View,
+    stream=st.just(CALLS),
+    source=st.lists(st.sampled_from(SITES), unique=True).map(tuple),
+    aggregate=st.sampled_from(list(AGGREGATES)),
+    of=st.sampled_from(["weight", "value"]),
+    tau=st.one_of(NUMBERS, st.sampled_from(["median", "q0.9"])),
+    phi=shares(0.001, 0.999),
+    value=TEXT,
+    low=NUMBERS,
+    high=NUMBERS,
+    other=st.sampled_from(["", *SITES]),
+    decay=st.sampled_from(BASES),
+    window=st.one_of(st.just(""), SPANS),
+    as_of=st.one_of(st.just(""), st.integers(-(2**62), 2**62).map(str), st.datetimes().map(lambda at: at.isoformat())),
+    span=st.one_of(st.just(""), SPANS),
+    family=st.sampled_from(["", "sample", "integral"]),
+    confidence=st.one_of(st.just(0.0), shares(0.5, 0.9999)),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),
+    refresh=st.booleans(),
+    top=st.integers(1, 100),
+    share=shares(0.0, 0.5),
+    compare=st.sampled_from(["decays", "sources", "times"]),
+    against=st.lists(SPECS, max_size=3).map(tuple),
+    shift=st.lists(SPANS, max_size=3).map(tuple),
+)
+
+
+@settings(max_examples=60)
+@given(VIEWS)
+def test_an_address_carries_the_whole_view(view: View) -> None:
+    """Every choice comes back as it was, to the last digit, and nothing is said against it."""
+    assert from_parameters(to_parameters(view), KNOWN) == (view, [])
+
+
+def test_each_choice_has_its_own_parameter_and_the_usual_ones_have_none() -> None:
+    """A short address for the view that everyone sees first."""
+    assert to_parameters(View(stream="s", decay="none")) == {"stream": ["s"], "decay": ["none"]}
+    assert to_parameters(View(as_of="7", source=("a", "b")))["as-of"] == ["7"]
+    assert to_parameters(View(as_of="7", source=("a", "b")))["source"] == ["a", "b"]
+    assert to_parameters(View(refresh=False))["refresh"] == ["off"]
+
+
+HOSTILE = st.one_of(
+    st.text(st.characters(codec=None), max_size=12),  # lone surrogates and control characters included
+    st.sampled_from(
+        ["nan", "NaN", "inf", "-inf", "1e999", "-1e999", "0", "-1", "1e308", "9" * 600, "9" * 800, "\ud800", "\x00", ""]
+    ),
+    st.sampled_from(["<script>alert(1)</script>", "../../etc/passwd", "{0.__class__}", "%s%n", "q1e9", "window:1e99d"]),
+    st.sampled_from(["expr:(" * 90, "table:" + "0=1," * 140, "9999-12-31T23:59", "0001-01-01", "1h", "median", "１２"]),
+)
+
+
+@settings(max_examples=200)
+@given(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=5)), st.lists(HOSTILE, max_size=3)))
+@example({name: ["\ud800"] for name in NAMES})
+@example({name: ["1e999"] for name in NAMES})
+@example({name: [] for name in NAMES})
+def test_an_address_can_ask_for_anything_and_gets_a_view(given_: dict[str, list[str]]) -> None:
+    """Whatever it says, the view is one the store has, can be put in an address again and asked of the store."""
+    view, problems = from_parameters(given_, KNOWN)
+    assert view.stream in KNOWN.streams
+    assert fitting(view, KNOWN) == (view, [])
+    assert from_parameters(to_parameters(view), KNOWN) == (view, [])
+    json.dumps(problems).encode()
+    for text in problems:
+        assert len(text) < 400
+        assert "\n" not in text
+        text.encode()
+    view.fading.spec.encode()
+    view.moment(KNOWN.streams[view.stream].unit)
+    command(view, "x.duckdb").encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("stream", "nowhere", "no stream `nowhere`"),
+        ("source", "mars", "no source `mars`"),
+        ("other", "mars", "no source `mars`"),
+        ("family", "guess", "no sketches of the family `guess`"),
+        ("aggregate", "heavy-hitters", "one of sum, count"),
+        ("of", "both", "one of weight, value"),
+        ("tau", "often", "a number, 'median'"),
+        ("phi", "1", "from 0.001 to 0.999"),
+        ("phi", "nan", "from 0.001 to 0.999"),
+        ("low", "small", "must be a number"),
+        ("high", "nan", "NaN is not a number"),
+        ("decay", "expr:age", "not a decay function"),
+        ("window", "soon", "soon"),
+        ("as-of", "yesterday", "not a time"),
+        ("as-of", str(2**62 + 1), "times lie between"),
+        ("confidence", "1e999", "from 0.5"),
+        ("zone", "Mars/Olympus", "no such time zone"),
+        ("refresh", "maybe", "one of on, off"),
+        ("top", "2.5", "whole number"),
+        ("top", "0", "from 1 to 100"),
+        ("share", "inf", "from 0 to 0.5"),
+        ("compare", "apples", "one of decays"),
+        ("against", "nothing", "unknown decay"),
+        ("shift", "-1h", "-1h"),
+        ("value", "\udc80", "characters that are none"),
+        ("value", "x" * 701, "more than 700 characters"),
+        ("script", "x", "means nothing here"),
+    ],
+)
+def test_what_an_address_gets_wrong_is_said_and_left_as_it_was(name: str, text: str, says: str) -> None:
+    """One sentence, and the view is the usual one."""
+    view, problems = from_parameters({name: [text]}, KNOWN)
+    assert view == from_parameters({}, KNOWN)[0]
+    assert len(problems) == 1
+    assert says in problems[0]
+    assert problems[0].endswith(".")
+
+
+def test_a_parameter_given_too_often_is_refused() -> None:
+    for name, texts in {"decay": ["none", "none"], "phi": ["0.5", "0.6"], "source": ["north"] * 201}.items():
+        view, problems = from_parameters({name: texts}, KNOWN)
+        assert len(problems) == 1
+        assert view == from_parameters({}, KNOWN)[0]
+
+
+def test_one_wrong_parameter_leaves_the_others() -> None:
+    view, problems = from_parameters({"phi": ["7"], "aggregate": ["quantile"], "window": ["1h"]}, KNOWN)
+    assert (view.phi, view.aggregate, view.window, len(problems)) == (0.9, "quantile", "1h", 1)
+
+
+@pytest.mark.parametrize(
+    ("given_", "decay", "window"),
+    [
+        ({"decay": ["window:1h"]}, "none", "1h"),
+        ({"decay": ["exp:half_life=30m,window=1d"]}, "exp:half_life=30m", "1d"),
+        ({"decay": ["window:1h"], "window": ["2h"]}, "none", "1h"),
+        ({"decay": ["window:2h"], "window": ["1h"]}, "none", "1h"),
+        ({"window": ["1h"]}, "none", "1h"),
+        ({"decay": ["chordal:1h"], "window": ["2h"]}, "chordal:1h", "2h"),
+        ({"window": ["1w"]}, "none", "7d"),
+    ],
+)
+def test_a_window_is_where_windows_are_chosen(given_: dict[str, list[str]], decay: str, window: str) -> None:
+    """However the address says it; of two windows the shorter one cuts."""
+    view, problems = from_parameters(given_, KNOWN)
+    assert (view.decay, view.window, problems) == (decay, window, [])
+    cut = parse_decay(given_.get("decay", ["none"])[0])
+    assert view.fading == (cut.cut(parse_duration(given_["window"][0])) if "window" in given_ else cut)
+
+
+def test_a_view_takes_the_window_out_of_a_decay() -> None:
+    view = View(window="5m").with_fading(parse_decay("exp:half_life=30m,window=1d"))
+    assert (view.decay, view.window) == ("exp:half_life=30m", "1d")
+    assert view.with_fading(parse_decay("none")).window == ""
+
+
+def test_what_the_store_lacks_is_replaced() -> None:
+    """By the first stream, all sources, any family, the newest event; a stream of texts has no quantiles and no sums
+    of its values."""
+    wrong = View("gone", ("north", "x"), family="gone", other="x", decay="none")
+    view, problems = fitting(wrong, KNOWN)
+    assert (view.stream, view.source, view.family, view.other, view.decay) == (CALLS, ("north",), "", "", "none")
+    assert len(problems) == 4
+    view, problems = fitting(View(PAGES, aggregate="median", of="value", decay="none"), KNOWN)
+    assert (view.aggregate, view.of, len(problems)) == ("sum", "weight", 2)
+    assert fitting(View(PAGES, aggregate="frequency", decay="none"), KNOWN)[1] == []
+    assert fitting(View("gone"), catalogue()) == (View(""), ["There is no stream `gone` in this store."])
+    fine = catalogue(replace(held(("a", 0, 600), unit=TimeUnit(1, 10**9)), name="fine"))
+    view, problems = fitting(View("fine", as_of="9999-01-01", decay="none"), fine)
+    assert (view.as_of, len(problems)) == (NEWEST, 1)
+
+
+def test_without_a_choice_a_half_life_of_about_a_thirtieth_of_the_stream_is_used() -> None:
+    """Whatever the unit; the choice of a window alone means no fading within it."""
+    for unit, factor in ((SECOND, 1), (MILLI, 1000)):
+        day = held(("a", 0, 86_400 * factor), unit=unit)
+        assert usual_decay(day).spec == "exp:half_life=1h"
+    assert usual_decay(held(("a", 0, 365 * 86_400))).spec == "exp:half_life=14d"
+    assert usual_decay(held()).spec == "exp:half_life=1s"
+    assert fitting(View(CALLS), KNOWN)[0].decay == usual_decay(STREAM).spec
+    assert fitting(View(CALLS, window="1h"), KNOWN)[0].fading.spec == "window:1h"
+
+
+def test_durations_to_choose_from_are_written_as_durations_are() -> None:
+    """Else a chosen one would come back under another name, and be in the list twice."""
+    for text in (*DURATIONS, *filter(None, (*controls.WINDOWS, *controls.SPANS)), *compare.SHIFTS):
+        assert format_duration(parse_duration(text)) == text
+    assert controls.half_lives(7 * 86_400) == list(DURATIONS)
+    assert controls.half_lives(100.0).count("100s") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1700000000", 1_700_000_000),
+        ("-5", -5),
+        ("2023-11-14T22:13:20", 1_700_000_000),
+        ("2023-11-14T22:13:20Z", 1_700_000_000),
+        ("2023-11-14T23:13:20+01:00", 1_700_000_000),
+        ("2023-11-14T16:43:20-05:30", 1_700_000_000),
+        ("2023-11-14", 1_699_920_000),
+        ("0001-01-01", -62_135_596_800),
+    ],
+)
+def test_a_time_is_an_integer_of_the_stream_or_iso_text(text: str, seconds: int) -> None:
+    """ISO text without an offset is UTC; integers are in the unit of the stream, ISO texts in no unit."""
+    assert read_moment(text, SECOND) == seconds
+    scale = 1 if text.lstrip("-").isdigit() else 1000
+    assert read_moment(text, MILLI) == seconds * scale
+    assert read_moment(text, MILLI) == wane._moment(text, MILLI)
+
+
+def test_no_time_is_the_newest_event_and_what_is_none_is_refused() -> None:
+    assert read_moment(NEWEST, SECOND) is None
+    for text in ("soon", "1e5", "2026-02-30", "nan", str(2**62 + 1), "9" * 5000):
+        with pytest.raises(QuestionError, match="is not a time"):
+            read_moment(text, SECOND)
+    with pytest.raises(QuestionError, match="times lie between"):
+        read_moment("9999-01-01", TimeUnit(1, 10**9))
+
+
+def test_texts_are_checked_and_written_as_wane_writes_them() -> None:
+    assert (check_span(" 60m "), check_span("  ")) == ("1h", "")
+    assert (check_tau(" q0.9 "), check_tau(""), check_tau("-3")) == ("q0.9", "", "-3")
+    assert (check_number(" 1e3 "), check_number(""), check_number("-inf")) == ("1e3", "", "-inf")
+    for check, text in ((check_span, "1 lightyear"), (check_tau, "nan"), (check_number, "nan"), (check_number, "x")):
+        with pytest.raises(WaneError):
+            check(text)
+
+
+def test_sources_in_a_few_words() -> None:
+    texts = [sources_text(View(source=names)) for names in ((), ("a",), ("a", "b"))]
+    assert texts == ["all sources", "a", "2 sources"]
+
+
+def test_a_view_that_lacks_something_says_what() -> None:
+    for aggregate, name in (("rank", "value"), ("correlated-sum", "tau"), ("range-sum", "low")):
+        with pytest.raises(QuestionError, match=name):
+            View(aggregate=aggregate, decay="none").question(SECOND)
+
+
+def spoken(capsys: pytest.CaptureFixture[str], view: View, path: Path, question: Question | None = None) -> Any:
+    """What the command of a view prints, from its text as a shell would read it."""
+    program, *words = shlex.split(command(view, path, question))
+    assert program == "wane"
+    assert wane.main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def same(found: dict[str, Any], estimate: Any) -> bool:
+    """To the last bit."""
+    known = {"estimate": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
+    return all(found[name] == (number if math.isfinite(number) else None) for name, number in known.items())
+
+
+@pytest.fixture(scope="module")
+def opened(small: Path) -> Store:
+    return Store(small)
+
+
+DECAYS = ("none", "exp:half_life=7m", "poly:alpha=1.5,unit=1m", "table:0=1,10m=0.5,1h=0", "expr:max(0, 1 - age/40m)")
+CHOICES: tuple[dict[str, Any], ...] = (
+    {},
+    {"source": ("-south",), "window": "20m"},
+    {"source": (SITES[2], "north"), "as_of": str(START + 2000)},
+    {"as_of": "2023-11-14T23:43:20+01:00", "confidence": 0.7123456789012345},
+    {"family": "sample", "of": "value", "phi": 0.12345678901234566},
+)
+
+
+@pytest.mark.parametrize("aggregate", list(AGGREGATES))
+def test_the_command_of_a_view_gives_its_number(
+    aggregate: str,
+    small: Path,
+    opened: Store,
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Through wane's own command line, for every aggregate under several decays, windows, sources and times.
+
+    On a store that is open already; the tests of texts below open one for each command.
+    """
+    monkeypatch.setattr("store.Store", {str(small): opened}.__getitem__)
+    stream = desk.catalogue().streams[CALLS]
+    needs = {"tau": "-1", "value": "500", "low": "-10", "high": "400", "other": "-south"}
+    for number, (decay, choice) in enumerate(zip(DECAYS, CHOICES, strict=True)):
+        tau = ("-1", "median", "q0.9", "500", "1e3")[number]
+        view = replace(View(CALLS, aggregate=aggregate, decay=decay, **needs), tau=tau, **choice)
+        assert same(spoken(capsys, view, small), desk.ask(view, stream).estimate), view
+
+
+@pytest.mark.parametrize("value", LABELS)
+def test_the_command_of_a_text_value_gives_its_number(
+    value: str, small: Path, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever minus, space, quote or bracket the text has."""
+    stream = desk.catalogue().streams[PAGES]
+    view = View(PAGES, aggregate="frequency", value=value, source=(BLOGS[0],), decay="exp:half_life=20m")
+    answer = desk.ask(view, stream)
+    assert answer.estimate.value > 0
+    assert same(spoken(capsys, view, small), answer.estimate)
+
+
+@pytest.mark.parametrize("aggregate", ON_KEYS)
+def test_the_commands_of_a_stream_of_texts_give_its_numbers(
+    aggregate: str, small: Path, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = View(PAGES, aggregate=aggregate, value="plain", other="shop", decay="exp:half_life=20m", window="30m")
+    assert aggregate in aggregates_of(desk.catalogue().streams[PAGES])
+    assert same(spoken(capsys, view, small), desk.ask(view, desk.catalogue().streams[PAGES]).estimate)
+
+
+def test_the_command_of_a_list_gives_the_list(small: Path, desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page of top values asks with a question of its own."""
+    view = View(PAGES, decay="exp:half_life=20m", top=3, share=0.05)
+    question = Question("heavy-hitters", view.fading, top=view.top, phi=view.share)
+    items = desk.ask(view, desk.catalogue().streams[PAGES], question).estimate.items
+    found = spoken(capsys, view, small, question)["items"]
+    assert len(items) == 3
+    assert [(one["value"], one["estimate"], one["lower"], one["upper"]) for one in found] == [
+        (item.value, item.estimate, item.lower, item.upper) for item in items
+    ]
+
+
+def test_a_store_and_a_stream_that_begin_with_a_minus_are_no_options() -> None:
+    words = shlex.split(command(View("-s", ("--json",), decay="none"), "-x.duckdb"))[1:]
+    options = wane._parser().parse_args(words)
+    assert (options.store, options.stream, options.source) == ("-x.duckdb", "-s", ["--json"])
