@@ -15,7 +15,6 @@ import numpy as np
 from sketches.decay import EXAMPLES, format_duration, parse_decay, parse_duration
 from sketches.drawn import SECOND
 from sketches.errors import QuestionError, WaneError
-from sketches.events import MAX_TIME
 from sketches.question import AGGREGATES, Question
 
 _SHOWN_GAPS = 20
@@ -238,22 +237,9 @@ def _query(options: argparse.Namespace) -> None:
 
 
 def _moment(text: str | None, unit: Any) -> int | None:
-    if text is None:
-        return None
-    try:
-        moment = int(text)
-    except ValueError:
-        try:
-            stamp = datetime.fromisoformat(text)
-        except ValueError:
-            raise QuestionError(
-                f"{text!r} is not a time; it must be an integer or an ISO time like 2026-01-31T12:00"
-            ) from None
-        seconds = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
-        moment = round(seconds * unit.denominator / unit.numerator) if unit is not None else int(seconds)
-    if abs(moment) > MAX_TIME:
-        raise QuestionError(f"{text!r} is not a time; times lie between {-MAX_TIME} and {MAX_TIME}")
-    return moment
+    from store.timeline import read_moment
+
+    return None if text is None else read_moment(text, unit or SECOND)
 
 
 def _number_or_text(text: str | None) -> float | str | None:

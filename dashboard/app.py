@@ -27,6 +27,7 @@ NAME = (
     '<text x="38" y="24" font-family="sans-serif" font-size="24" font-weight="600" fill="#4c6ef5">wane</text></svg>'
 )
 LOG = logging.getLogger("wane.dashboard")
+NO_STORE, UNREADABLE = -1, -2  # in place of a generation
 LOOK_AGAIN = 3.0  # seconds between looks at whether the store has changed
 
 Draw = Callable[[Desk, Catalogue], None]
@@ -63,7 +64,7 @@ def run(desk: Desk, draw: Draw) -> None:
     desk.begin()
     catalogue = _catalogue(desk)
     if catalogue is None:
-        watch(desk, -1)
+        watch(desk, UNREADABLE if desk.path.exists() else NO_STORE)
         return
     for problem in state.begin(catalogue):
         st.warning(problem, icon=":material/link_off:")
@@ -108,9 +109,9 @@ def watch(desk: Desk, generation: int) -> None:
     @st.fragment(run_every=LOOK_AGAIN if refreshing else None)
     def look() -> None:
         try:
-            now = desk.catalogue().generation if desk.path.exists() else -1
+            now = desk.catalogue().generation if desk.path.exists() else NO_STORE
         except WaneError:
-            now = -1
+            now = UNREADABLE
         if refreshing and now != generation:
             st.rerun()
         text = f"generation {generation:,}" if generation >= 0 else "waiting for a store"

@@ -21,11 +21,11 @@ from dashboard.view import (
     check_number,
     check_span,
     check_tau,
-    read_moment,
 )
 from sketches.decay import format_duration, parse_duration
 from sketches.errors import WaneError
 from store.catalogue import Catalogue, StreamHeld
+from store.timeline import read_moment
 
 WINDOWS: Final = ("", "5m", "15m", "1h", "6h", "12h", "1d", "3d", "7d", "28d")
 SPANS: Final = ("15m", "1h", "6h", "1d", "3d", "7d", "28d", "182d", "364d", "")
@@ -194,7 +194,7 @@ def as_of(desk: Desk, held: StreamHeld) -> None:
     pinned = view.as_of != NEWEST
     newest = words.stamp(known[1], held.unit, zone)
     oldest = words.stamp(known[0], held.unit, zone)
-    chosen = read_moment(view.as_of, held.unit)
+    chosen = view.moment(held.unit)
     shown = newest if chosen is None else words.stamp(chosen, held.unit, zone)
     if newest is None or oldest is None or shown is None:  # beyond the calendar
         state.text("As of", "as_of", lambda typed: _checked_moment(typed, held), placeholder="the newest event")
@@ -239,7 +239,8 @@ def _later(stamp: datetime, by: timedelta) -> datetime:
 
 
 def _checked_moment(typed: str, held: StreamHeld) -> str:
-    read_moment(typed.strip(), held.unit)
+    if typed.strip() != NEWEST:
+        read_moment(typed.strip(), held.unit)
     return typed.strip()
 
 

@@ -9,19 +9,18 @@ import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 from zoneinfo import available_timezones
 
 from dashboard.words import AGGREGATES, ON_KEYS, counted, quoted
 from sketches.decay import Decay, format_duration, parse_decay, parse_duration
-from sketches.drawn import TimeUnit
+from sketches.drawn import SECOND, TimeUnit
 from sketches.errors import QuestionError, WaneError
-from sketches.events import MAX_TIME
 from sketches.formula import format_number
 from sketches.question import Question
 from store.catalogue import Catalogue, StreamHeld
+from store.timeline import read_moment
 
 LONGEST: Final = 700  # characters of one parameter
 MOST: Final = 200  # values of one parameter
@@ -66,7 +65,7 @@ class View:
 
     def moment(self, unit: TimeUnit) -> int | None:
         """The as-of time in units of the stream; None is the newest event."""
-        return read_moment(self.as_of, unit)
+        return None if self.as_of == NEWEST else read_moment(self.as_of, unit)
 
     def question(self, unit: TimeUnit) -> Question:
         """The question of this view; `QuestionError` says what it still needs."""
@@ -114,24 +113,6 @@ def aggregates_of(held: StreamHeld) -> list[str]:
 def is_keyed(held: StreamHeld) -> bool:
     """Whether the values of a stream are texts."""
     return held.described.get("kind") == "key"
-
-
-def read_moment(text: str, unit: TimeUnit) -> int | None:
-    """A time as an integer of the stream's unit or as ISO text; None for the newest event."""
-    if text == NEWEST:
-        return None
-    try:
-        moment = int(text)
-    except ValueError:
-        try:
-            stamp = datetime.fromisoformat(text)
-            seconds = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
-            raise QuestionError(f"{text!r} is not a time; write it like 2026-01-31T12:00") from None
-        moment = round(seconds * unit.denominator / unit.numerator)
-    if abs(moment) > MAX_TIME:
-        raise QuestionError(f"{text!r} is not a time; times lie between {-MAX_TIME} and {MAX_TIME}")
-    return moment
 
 
 def to_parameters(view: View) -> dict[str, list[str]]:
@@ -356,7 +337,8 @@ def _zone(texts: list[str]) -> str:
 
 def _time(texts: list[str]) -> str:
     text = _one(texts)
-    read_moment(text, TimeUnit(1, 1))
+    if text != NEWEST:
+        read_moment(text, SECOND)
     return text
 
 

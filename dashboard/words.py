@@ -18,6 +18,8 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$~:&])")
 # Control characters, halves of surrogate pairs, and marks that turn the direction of all that follows.
 _UNSHOWN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _YEAR: Final = 365.25 * 86_400
+# What becomes a link, an icon or an emoji even where its signs are escaped: https://…, www.…, a@b, :material/home:
+_FOUND: Final = re.compile(r"https?(?=:)|www(?=\.)|@|:(?=(?!\d{1,2}:)[\w/+-]+:)", re.IGNORECASE)
 _UNITS: Final = (("w", 604_800), ("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _LONGEST: Final = 80
 
@@ -98,8 +100,11 @@ class Units:
 
 
 def safe(text: object) -> str:
-    """Text from outside inside Markdown: shown as it is, nothing in it is a link, an image, a formula or HTML."""
-    return _SPECIAL.sub(r"\\\1", _flat(text))
+    """Text from outside inside Markdown: shown as it is, nothing in it is a link, an image, a formula or HTML.
+
+    An invisible joiner keeps apart what a renderer would still find after unescaping.
+    """
+    return _SPECIAL.sub(r"\\\1", _FOUND.sub("\\g<0>\N{WORD JOINER}", _flat(text)))
 
 
 def quoted(text: object) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.decay import Decay
 from sketches.drawn import TimeUnit
+from sketches.errors import QuestionError
+from sketches.events import MAX_TIME
 from store.catalogue import Gap, StreamHeld
 
 Ints = NDArray[np.int64]
@@ -23,6 +26,28 @@ class Affected:
 
     inside: Flags
     reached: Flags
+
+
+def read_moment(text: str, unit: TimeUnit) -> int:
+    """A time as it is typed: an integer of the stream's unit, or ISO text, which is UTC unless it says otherwise.
+
+    >>> read_moment("2026-01-31T12:00", TimeUnit(1, 1000)), read_moment("-5", TimeUnit(1, 1))
+    (1769860800000, -5)
+    """
+    try:
+        moment = int(text)
+    except ValueError:
+        try:
+            stamp = datetime.fromisoformat(text)
+            seconds = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            raise QuestionError(
+                f"{text!r} is not a time; it must be an integer or an ISO time like 2026-01-31T12:00"
+            ) from None
+        moment = round(seconds * unit.denominator / unit.numerator)
+    if abs(moment) > MAX_TIME:
+        raise QuestionError(f"{text!r} is not a time; times lie between {-MAX_TIME} and {MAX_TIME}")
+    return moment
 
 
 def extent(held: StreamHeld, sources: Sequence[str] = ()) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import controls, fading, parts, state, words
+from dashboard import parts, sidebar, state, words
 from dashboard.desk import Desk
 from dashboard.screens import explore
 from dashboard.view import View
@@ -20,15 +20,7 @@ DOTS: Final = 24
 
 
 def page(desk: Desk, catalogue: Catalogue) -> None:
-    with st.sidebar:
-        held = controls.stream(catalogue)
-        controls.aggregate(desk, held)
-        fading.editor()
-        controls.window()
-        fading.line()
-        controls.as_of(desk, held)
-        span = controls.span(desk, held)
-        controls.display(held)
+    held, span = sidebar.question(desk, catalogue, aggregate=True, span=True)
     view = state.view()
     parts.heading("Estimates against the raw files", view)
     raw = desk.raw_files(view.stream)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import controls, fading, figures, parts, state, words
+from dashboard import figures, parts, sidebar, state, words
 from dashboard.desk import Desk
 from dashboard.figures import Axis, Line
 from dashboard.view import COMPARED, MOST_DECAYS, View
@@ -36,15 +36,7 @@ class Side:
 
 def page(desk: Desk, catalogue: Catalogue) -> None:
     by = state.view().compare
-    with st.sidebar:
-        held = controls.stream(catalogue, sources=by != "sources")
-        controls.aggregate(desk, held)
-        fading.editor()
-        controls.window()
-        fading.line()
-        controls.as_of(desk, held)
-        span = controls.span(desk, held)
-        controls.display(held)
+    held, span = sidebar.question(desk, catalogue, sources=by != "sources", aggregate=True, span=True)
     view = state.view()
     parts.heading(f"{parts.subject(view)}, compared", view)
     _choices(held)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from dashboard import controls, fading, figures, parts, state, words
+from dashboard import controls, figures, parts, sidebar, state, words
 from dashboard.desk import SHARES, Desk
 from dashboard.figures import Axis, Line
 from dashboard.view import View, is_keyed
@@ -20,13 +20,7 @@ from store.catalogue import Catalogue, StreamHeld
 
 
 def page(desk: Desk, catalogue: Catalogue) -> None:
-    with st.sidebar:
-        held = controls.stream(catalogue)
-        fading.editor()
-        controls.window()
-        fading.line()
-        controls.as_of(desk, held)
-        controls.display(held)
+    held, _ = sidebar.question(desk, catalogue)
     view = state.view()
     if is_keyed(held):
         parts.empty(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from dashboard import controls, fading, figures, parts, state, words
+from dashboard import figures, parts, sidebar, state, words
 from dashboard.desk import Desk
 from dashboard.figures import Axis, Line
 from dashboard.view import View
@@ -19,15 +19,7 @@ from store.timeline import affected
 
 
 def page(desk: Desk, catalogue: Catalogue) -> None:
-    with st.sidebar:
-        held = controls.stream(catalogue)
-        controls.aggregate(desk, held)
-        fading.editor()
-        controls.window()
-        fading.line()
-        controls.as_of(desk, held)
-        span = controls.span(desk, held)
-        controls.display(held)
+    held, span = sidebar.question(desk, catalogue, aggregate=True, span=True)
     view = state.view()
     if not held.epochs:
         parts.empty("No events yet", f"The stream **{words.safe(held.name)}** is known, but it holds no events yet.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import controls, fading, figures, parts, state, words
+from dashboard import figures, parts, sidebar, state, words
 from dashboard.desk import Desk
 from dashboard.view import View
 from sketches.decay import parse_decay
@@ -17,13 +17,7 @@ from store.catalogue import Catalogue, StreamHeld
 
 
 def page(desk: Desk, catalogue: Catalogue) -> None:
-    with st.sidebar:
-        held = controls.stream(catalogue)
-        fading.editor()
-        controls.window()
-        fading.line()
-        controls.as_of(desk, held)
-        controls.display(held)
+    held, _ = sidebar.question(desk, catalogue)
     view = state.view()
     parts.heading("The most frequent values", view)
     first, second, third = st.columns([3, 2, 4], vertical_alignment="bottom")

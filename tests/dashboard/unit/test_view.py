@@ -28,7 +28,6 @@ from dashboard.view import (
     command,
     fitting,
     from_parameters,
-    read_moment,
     sources_text,
     to_parameters,
     usual_decay,
@@ -39,6 +38,7 @@ from sketches.drawn import SECOND, TimeUnit
 from sketches.errors import QuestionError, WaneError
 from sketches.question import Question
 from store import Store
+from store.timeline import read_moment
 from tests.dashboard.unit.stores import BLOGS, CALLS, LABELS, PAGES, SITES, START, catalogue, held
 
 MILLI = TimeUnit(1, 1000)
@@ -274,7 +274,7 @@ def test_a_time_is_an_integer_of_the_stream_or_iso_text(text: str, seconds: int)
 
 
 def test_no_time_is_the_newest_event_and_what_is_none_is_refused() -> None:
-    assert read_moment(NEWEST, SECOND) is None
+    assert View(as_of=NEWEST).moment(SECOND) is None
     for text in ("soon", "1e5", "2026-02-30", "nan", str(2**62 + 1), "9" * 5000):
         with pytest.raises(QuestionError, match="is not a time"):
             read_moment(text, SECOND)

@@ -110,7 +110,8 @@ def test_text_from_outside_is_shown_as_it_is_and_does_nothing(text: str) -> None
     tokens = rendered(words.safe(text))
     assert {token.type for token in tokens} <= {"text", "text_special"}
     shown = words._UNSHOWN.sub("\ufffd", " ".join(text.split()))
-    assert "".join(token.content for token in tokens) == shown
+    joiner = "\N{WORD JOINER}"  # keeps addresses, icons and emoji apart
+    assert "".join(token.content for token in tokens).replace(joiner, "") == shown.replace(joiner, "")
     words.safe(text).encode()
 
 
