@@ -12,7 +12,7 @@ DEV := $(VENV)/.stamp-test
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint bench clean java
+.PHONY: help setup demo test lint bench clean java browser
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -23,7 +23,7 @@ demo: setup ## Generate events, ingest them with Spark, ask, and open the dashbo
 	@test ! -e wane-demo || { echo "Removing the wane-demo of an earlier demo"; rm -rf wane-demo; }
 	$(BIN)/wane demo --folder wane-demo $(DEMO_ARGS)
 
-test: java $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
+test: java browser $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(DEV) ## Check style, formatting, types and the direction of imports
@@ -88,4 +88,19 @@ java:
 		echo "Spark needs Java 17 or newer (found: $${found:-none}): install a JRE, such as openjdk-17-jre-headless," \
 			"and put java on the PATH or set JAVA_HOME." >&2; \
 		exit 1; \
+	fi
+
+# The tests look at the dashboard in a real browser.
+browser_found = for name in chromium chromium-browser google-chrome google-chrome-stable chrome; do \
+	command -v $$name && break; done
+
+browser:
+	@found=$$($(browser_found)); \
+	if test -z "$$found" && $(debian_root); then \
+		echo "Installing Chromium for the dashboard's tests"; \
+		$(call apt,chromium); \
+		found=$$($(browser_found)); \
+	fi; \
+	if test -z "$$found"; then \
+		echo "No Chromium or Google Chrome was found: the dashboard's tests are skipped, or fail where CI is set." >&2; \
 	fi

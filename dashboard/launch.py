@@ -40,8 +40,8 @@ def serve(store: str | Path, *, host: str = LOOPBACK, port: int = PORT, verbose:
     logging.getLogger("wane.dashboard").setLevel(logging.DEBUG if verbose else logging.WARNING)
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
     bootstrap.load_config_options(flags)
-    app = Path(__file__).with_name("app.py")
-    bootstrap.run(str(app), False, [str(Path(store).absolute())], flags)
+    script = Path(__file__).with_name("app.py")
+    bootstrap.run_asgi_app(str(script), "dashboard.server:app", [str(Path(store).absolute())], flags)
 
 
 def options(host: str, port: int) -> dict[str, object]:

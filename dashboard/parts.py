@@ -205,7 +205,7 @@ def incomplete(provenance: Provenance, held: StreamHeld) -> None:
     named = words.listed([f"{source} at {words.moment(start, held.unit, zone)} ({why})" for start, source, why in gaps])
     st.warning(
         f"Incomplete: {words.counted(len(gaps), 'epoch is', 'epochs are')} missing: {words.safe(named)}. "
-        "The Health page lists them.",
+        "*Check every sketch* on the page Health lists all.",
         icon=":material/warning:",
     )
 

@@ -1,0 +1,243 @@
+"""The dashboard in a real browser, on a store that real Spark ingested: it opens, follows every control, keeps up."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dashboard import words
+from tests.dashboard.browser import PAGES, WINDOW, Server, View, agrees, wane
+from tests.dashboard.conftest import Ingested
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from pyspark.sql import SparkSession
+
+STATE = {"stream": "calls", "decay": "exp:half_life=2h"}
+
+
+def complete(view: View, name: str) -> None:
+    """A page shows what it is there for."""
+    if name == "Audit":
+        view.page.get_by_role("button", name="Check against the raw files").wait_for()
+    else:
+        view.page.locator(".js-plotly-plot .main-svg").first.wait_for()
+    view.check()
+
+
+def test_every_page_opens_from_the_navigation_and_leaves_the_store_alone(view: View, server: Server) -> None:
+    """Each click brings a whole page without an error, and none writes to the store or beside it."""
+    beside = sorted(server.store.parent.iterdir())
+    before = (hashlib.sha256(server.store.read_bytes()).digest(), server.store.stat().st_mtime_ns)
+    view.open()
+    complete(view, "Explore")
+    for name in [*list(PAGES)[1:], "Explore"]:
+        view.to(name)
+        complete(view, name)
+    assert (hashlib.sha256(server.store.read_bytes()).digest(), server.store.stat().st_mtime_ns) == before
+    assert sorted(server.store.parent.iterdir()) == beside
+
+
+def test_the_decay_moves_figure_and_number(view: View) -> None:
+    """Slider, family, preset, formula and text each change figure and number to what `wane query` says."""
+    view.open(**STATE)
+    agrees(view)
+    steps: list[tuple[Callable[[], object], str]] = [
+        (lambda: view.slide("Half-life", "ArrowRight"), "exp:half_life=3h"),
+        (lambda: view.pick("Fading", "Polynomial"), "poly:alpha=1.5,unit=3h"),
+        (lambda: view.slide("Exponent α", "ArrowLeft"), "poly:alpha=1.4,unit=3h"),
+        (lambda: view.page.get_by_role("radio", name="Last day").click(), "window:1d"),
+        (lambda: view.page.get_by_role("radio", name="Half-life 1 h").click(), "exp:half_life=1h"),
+        (lambda: view.pick("Fading", "Formula"), "expr:exp(-age/1h)"),
+        (lambda: view.type("Formula in age", "1/(1+age/30m)^2"), "expr:1/(1+age/30m)^2"),
+        (lambda: view.type("As text", "chordal:9h"), "chordal:9h"),
+    ]
+    for act, spec in steps:
+        view.change(act)
+        assert view.command[view.command.index("--decay") + 1] == spec
+        agrees(view)
+
+
+def test_aggregate_threshold_window_and_sources_move_figure_and_number(view: View) -> None:
+    """Each other choice changes figure and number to what `wane query` says."""
+    view.open(**STATE)
+    steps: list[tuple[Callable[[], object], str, str]] = [
+        (lambda: view.pick("Aggregate", "Mean"), "weight", "--aggregate mean"),
+        (lambda: view.page.get_by_role("radio", name="value", exact=True).click(), "value", "--of value"),
+        (lambda: view.pick("Aggregate", "Median value"), "value", "--aggregate median"),
+        (lambda: view.pick("Aggregate", "Number of events"), "events", "--aggregate count"),
+        (lambda: view.pick("Window", "the last 6 h"), "events", "window=6h"),
+        (lambda: view.pick("Sources", "north"), "events", "--source north"),
+        (lambda: _threshold(view), "share", "--tau 100"),
+        (lambda: view.type("Threshold τ", "300"), "share", "--tau 300"),
+        (lambda: view.slide("τ among the stored values", "ArrowLeft"), "share", "--aggregate selectivity"),
+        (lambda: view.type("Threshold τ", "q0.9"), "share", "--tau q0.9"),
+    ]
+    for act, measure, part in steps:
+        view.change(act)
+        assert part in " ".join(view.command).replace("--tau=", "--tau ")
+        agrees(view, measure)
+
+
+def _threshold(view: View) -> None:
+    view.pick("Aggregate", "Share where value ≥ τ")
+    view.until("needs").settle()
+    view.type("Threshold τ", "100")
+
+
+def test_a_function_that_is_no_decay_says_why_in_place(view: View) -> None:
+    """A rising formula or table is refused beside its box, and the last valid answer stays."""
+    view.open(stream="calls", decay="expr:exp(-age/2h)")
+    number, drawn = view.number, view.drawn()
+    view.type("Formula in age", "age/1h")
+    sidebar = view.page.get_by_test_id("stSidebar")
+    sidebar.get_by_test_id("stAlert").wait_for()
+    assert re.search("rise|at most 1|more than 1|falls", sidebar.get_by_test_id("stAlert").inner_text())
+    assert view.box("Formula in age").input_value() == "age/1h"
+    assert (view.settle().number, view.drawn()) == (number, drawn)
+    view.change(lambda: view.type("Formula in age", "exp(-age/5h)"))
+    assert sidebar.get_by_test_id("stAlert").count() == 0
+
+    view.change(lambda: view.pick("Fading", "Table of my own"))
+    number, drawn = view.number, view.drawn()
+    canvas = sidebar.locator("[data-testid=stDataFrame] canvas").first
+    box = canvas.bounding_box()
+    assert box is not None
+    view.page.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.7 * box["height"])  # the last of three weights
+    view.page.keyboard.press("Enter")
+    view.page.locator("#portal input").fill("0.9")
+    view.page.keyboard.press("Enter")
+    sidebar.get_by_test_id("stAlert").wait_for()
+    assert "0.9" in sidebar.get_by_test_id("stAlert").inner_text()
+    assert (view.settle().number, view.drawn()) == (number, drawn)
+
+
+def controls(view: View) -> list[Any]:
+    """What all inputs of the page hold."""
+    found: list[Any] = view.page.eval_on_selector_all(
+        "input, [role=radio]",
+        "all => all.map(one => [one.ariaLabel || one.innerText, one.value, one.checked, one.ariaChecked])",
+    )
+    return found
+
+
+def test_a_copied_address_shows_the_same_elsewhere(
+    view: View, opened: Callable[..., View], browser: Browser, server: Server
+) -> None:
+    """In another browser the address restores number, figure and every control; going back undoes the last change."""
+    view.open()
+    first = view.number
+    view.change(lambda: view.pick("Aggregate", "Quantile of the values"))
+    view.change(lambda: view.slide("φ", "ArrowLeft", 5))  # faster than the page is drawn: none may be lost
+    view.page.wait_for_function("() => location.search.includes('phi=0.85')")
+    view.settle()
+    view.change(lambda: view.pick("Sources", "east"))
+    before = view.number
+    view.change(lambda: view.page.get_by_role("radio", name="Slow polynomial").click())
+    expected = (view.number, view.drawn(), controls(view))
+    elsewhere = browser.new_context(**WINDOW)
+    copy = opened(server, elsewhere).go(view.page.url)
+    assert (copy.number, copy.drawn(), controls(copy)) == expected
+    assert copy.number != first
+    copy.check()
+
+    view.page.go_back()
+    view.page.wait_for_function(
+        "text => document.querySelector('[data-testid=stMetricValue]').innerText.trim() === text", arg=before
+    )
+    view.settle()
+    agrees(view, "value")
+
+
+def test_an_ingest_committed_meanwhile_appears_by_itself(
+    view: View, opened: Callable[..., View], server: Server, ingested: Ingested, spark: SparkSession
+) -> None:
+    """The open page follows the store without reload or restart; one whose refreshing is off stays as it is."""
+    view.open(**STATE)
+    still = opened(server).open(**STATE)
+    still.page.get_by_text("Display").click()
+    still.page.get_by_text("Refresh by itself").click()
+    still.until("refreshing is off, generation 1").settle()
+    asked = len(still.sent)
+    number, drawn = view.number, view.drawn()
+    assert (still.number, still.drawn()) == (number, drawn)
+
+    assert ingested.arrive(spark).exit_code == 0
+    view.until("live, generation 2").settle()
+    assert "Generation 2 " in view.text
+    assert view.number != number
+    assert view.drawn() != drawn
+    agrees(view)
+
+    seen = len(view.sent)
+    while len(view.sent) < seen + 1:  # one more look at the store: the other page would have looked as well
+        view.page.wait_for_timeout(50)
+    assert len(still.sent) == asked
+    assert (still.number, still.drawn()) == (number, drawn)
+    still.page.get_by_text("Refresh by itself").click()
+    still.until("live, generation 2").settle()
+    assert still.number == view.number
+
+
+def test_downloads_agree_with_the_page(view: View, tmp_path: Path) -> None:
+    """CSV and JSON hold the number that is shown, and the camera saves a picture."""
+    view.open(**STATE)
+    files = {}
+    for name in ("CSV", "JSON"):
+        with view.page.expect_download() as waiting:
+            view.page.get_by_role("button", name=name).click()
+        files[name] = Path(waiting.value.path()).read_text()
+        assert waiting.value.suggested_filename == f"wane-explore.{name.lower()}"
+    rows = list(csv.DictReader(io.StringIO(files["CSV"])))
+    found = json.loads(files["JSON"])
+    assert words.number(found["estimate"]) == view.number
+    assert math.isclose(float(rows[-1]["estimate"]), found["estimate"], rel_tol=1e-3)
+    assert [float(row["estimate"]) for row in rows] == view.drawn()[-1] == found["series"]["estimate"]
+    answer = wane(view.command)
+    assert {name: found[name] for name in ("estimate", "lower", "upper", "guarantee")} == {
+        name: answer[name] for name in ("estimate", "lower", "upper", "guarantee")
+    }
+    view.page.locator(".st-key-figure-explore .js-plotly-plot").hover()
+    with view.page.expect_download() as waiting:
+        view.page.locator(".st-key-figure-explore .modebar-btn[data-title*=Download]").click()
+    assert waiting.value.suggested_filename == "wane-explore.png"
+    assert Path(waiting.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_time_zone_is_that_of_the_axis(view: View) -> None:
+    """Another zone renames the axis and moves its times, and leaves the number."""
+    view.open(**STATE)
+    number, before = view.number, view.figure()
+    view.page.get_by_text("Display").click()
+    view.page.get_by_role("combobox", name="Time zone", exact=True).click()
+    view.page.keyboard.type("Tokyo")
+    view.page.get_by_role("option", name="Asia/Tokyo").click()
+    view.until("JST").settle()
+    after = view.figure()
+    assert (before["x"], after["x"]) == ("as of, UTC", "as of, Asia/Tokyo")
+    assert before["data"][0]["x"][0] != after["data"][0]["x"][0]
+    assert view.number == number
+
+
+def test_everything_is_reached_with_the_keyboard(view: View) -> None:
+    """Tab comes to the pages, the controls and the exports."""
+    view.open(**STATE)
+    reached = set()
+    for _ in range(70):
+        view.page.keyboard.press("Tab")
+        reached.add(
+            view.page.evaluate(
+                "(one => `${one.ariaLabel || ''} ${one.value || ''} ${one.innerText || ''}`)(document.activeElement)"
+            )
+        )
+    told = "\n".join(reached)
+    wanted = [*PAGES, "Stream", "Sources", "Aggregate", "Last hour", "Fading", "Half-life", "Window", "As text"]
+    for name in [*wanted, "newest event", "Chart shows", "Display", "CSV", "JSON", "The same on the command line"]:
+        assert name in told, f"Tab does not reach {name}"

@@ -1,0 +1,189 @@
+"""Addresses and data that mean harm: they are shown as text, or refused in a sentence, and nothing in them happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from sketches import Events, Sample
+from sketches.hashing import hash_one
+from store import Part, Reject, Run, Sketched, Stream, commit
+from tests.dashboard.browser import Server, View, serving
+from tests.store.helpers import NOON, replace_payload
+
+START = 1_767_052_800
+EPOCH = 3600
+HACK = "window.__hacked=1"
+EVIL = (
+    f'<img src=x onerror="{HACK}">',
+    f'<a href="javascript:{HACK}">here</a>',
+    "![x](http://example.invalid/x.png)",
+    f"[a](javascript:{HACK})",
+    r"$\LaTeX$ and $$x^2$$ :material/home: :red[red]",
+    "two\nlines\tand\u2028more",
+    "\u202eright to left\u202c",
+    "long " * 60,
+)
+
+
+def harmless(view: View) -> None:
+    """Nothing of what came from outside has become more than text."""
+    view.settle().check()
+    for trace in (
+        "img[src=x]",
+        "a[href^='javascript:']",
+        "[src*='example.invalid']",
+        "[href*='example.invalid']",
+        ".katex",
+    ):
+        assert view.page.locator(f"[data-testid=stApp] {trace}").count() == 0, trace
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        (
+            {
+                "stream": "<script>alert(1)</script>",
+                "decay": "expr:__import__('os').system('x')",
+                "phi": "1e308",
+                "as-of": "9" * 30,
+                "top": "1e9",
+                "confidence": "nan",
+                "zone": "../../etc/passwd",
+                "window": "9" * 400 + "d",
+                "<img src=x onerror=window.__hacked=1>": "1",
+            },
+            [
+                "There is no stream <script>alert(1)</script> in this store.",
+                "expr:__import__('os').system('x')",
+                "phi = 1e308",
+                "as-of = 999",
+                "top = 1e9",
+                "confidence = nan",
+                "there is no such time zone",
+                "window = 999",
+                "The address has <img src=x onerror=window.__hacked=1>, which means nothing here.",
+            ],
+        ),
+        (
+            {
+                "stream": "calls",
+                "source": [EVIL[2], EVIL[3], EVIL[4]],
+                "family": EVIL[0],
+                "other": EVIL[1],
+                "decay": "x" * 10_000,
+                "shift": ["1d"] * 300,
+                "aggregate": EVIL[3],
+            },
+            [
+                EVIL[2],
+                EVIL[3],
+                EVIL[0],
+                EVIL[1],
+                "decay = xxxx",
+                "shift = 1d",
+                "more than 700 characters or 200 values",
+            ],
+        ),
+    ],
+    ids=["absurd values", "markup"],
+)
+def test_a_hostile_address_is_answered_in_words(
+    view: View, parameters: dict[str, str | list[str]], said: list[str]
+) -> None:
+    """Each parameter that cannot be taken is named as text, and the page works with what is left."""
+    view.open(**parameters)
+    told = view.text
+    for part in said:
+        assert part in told, f"{part!r} is not in {told}"
+    assert len(view.drawn()[-1]) > 1
+    harmless(view)
+    view.change(lambda: view.page.get_by_role("radio", name="Last hour").click())
+    assert "The address" not in view.text
+    harmless(view)
+
+
+def test_a_hostile_value_that_is_taken_is_shown_as_text(view: View) -> None:
+    """What may be any text, such as a value asked for, stays text in heading, sentence and command."""
+    value = " ".join(EVIL[:5])
+    view.open(stream="visits", aggregate="frequency", value=value)
+    assert value in view.text.replace("\N{WORD JOINER}", ""), view.text
+    assert view.command[-1].removeprefix("--value=") == value
+    harmless(view)
+
+
+def parts(values: list[str] | None, sources: tuple[str, ...]) -> list[Part]:
+    """Three epochs at every source; without values they are numbers."""
+    found = []
+    for number, source in enumerate(sources):
+        for epoch in range(3):
+            ids = np.arange(40) + 1000 * number + 100 * epoch
+            t = START + epoch * EPOCH + np.arange(40) * 60
+            v = np.array(ids % 50) if values is None else np.array([values[one % len(values)] for one in ids], object)
+            events = Events.of(ids, t, v, np.ones(40, np.int64))
+            sketch = Sample.build(events, epsilon=0.2)
+            found.append(Part(source, int(t[0]), EPOCH, 40, 40.0, int(t[0]), int(t[-1]), [sketch]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A store whose sources, keys, units and rejected rows mean harm; one stream is empty, one has a damaged epoch."""
+    folder = tmp_path_factory.mktemp("hostile")
+    path = folder / "wane.duckdb"
+    rejects = [Reject(EVIL[0], 3, [{EVIL[1]: EVIL[2]}, EVIL[3]])]
+    keys = {hash_one(text): text for text in EVIL}
+    units: dict[str, object] = {"value_unit": EVIL[0], "weight_unit": EVIL[2]}
+    keyed = Stream("pages", EPOCH, settings={"kind": "key", **units})
+    commit(path, Run(keyed, Sketched.of(parts(list(EVIL), EVIL)), NOON, NOON, rejects=rejects, labels=keys))
+    commit(path, Run(Stream("readings", EPOCH, settings=units), Sketched.of(parts(None, EVIL[:3])), NOON, NOON))
+    commit(path, Run(Stream("damaged", EPOCH), Sketched.of(parts(None, ("one",))), NOON, NOON))
+    commit(path, Run(Stream("silent", EPOCH), Sketched.of([]), NOON, NOON))
+    replace_payload(path, "one", START + EPOCH, b"no sketch")
+    with serving(path, folder / "log") as found:
+        yield found
+
+
+@pytest.mark.parametrize("page", ["", "top-values", "health"])
+def test_hostile_data_is_shown_as_text(opened: Callable[..., View], hostile: Server, page: str) -> None:
+    """Sources, keys, units and rejected rows are text in controls, figures and tables."""
+    view = opened(hostile).open(page, stream="pages", decay="exp:half_life=1h")
+    figure = {"": "explore", "top-values": "top-values", "health": "lag"}[page]
+    view.figure(figure)
+    drawn = view.page.locator(f".st-key-figure-{figure} .js-plotly-plot").text_content() or ""
+    if page:
+        assert "<img src=x onerror=" in drawn
+        assert "![x](http://example.invalid/x.png)" in drawn
+    else:
+        view.page.get_by_role("combobox", name="Sources", exact=True).click()
+        view.page.get_by_role("option").first.wait_for()
+        assert EVIL[0] in view.text
+        view.page.get_by_role("option", name=EVIL[0]).click()
+        view.page.keyboard.press("Escape")
+        view.page.wait_for_function("() => location.search.includes('source=')")
+        assert EVIL[0] in view.settle().page.get_by_test_id("stMain").inner_text()
+    harmless(view)
+
+
+def test_a_missing_epoch_is_a_gap(opened: Callable[..., View], hostile: Server) -> None:
+    """Explore says that it is incomplete and draws nothing where the epoch is missing; Health names the epoch."""
+    view = opened(hostile).open(stream="damaged", decay="exp:half_life=10m")
+    view.until("Incomplete: 1 epoch is missing")
+    figure = view.figure()
+    assert "missing" in figure["annotations"]
+    line = next(trace for trace in figure["data"] if trace["name"] in ("estimate", "exact"))
+    known = [value is not None for value in line["y"]]
+    assert known[0]
+    assert not all(known)
+    view.to("Health").page.get_by_role("button", name="Check every sketch").click()
+    view.until("1 epoch cannot answer.")
+
+
+def test_a_stream_without_events_says_so(opened: Callable[..., View], hostile: Server) -> None:
+    """Every page of a stream that is known but holds nothing explains itself."""
+    view = opened(hostile).open(stream="silent").until("No events yet")
+    for name in ("Distribution", "Top values", "Compare", "Health", "Audit"):
+        view.to(name).check()
