@@ -28,7 +28,7 @@ NAME = (
 )
 LOG = logging.getLogger("wane.dashboard")
 NO_STORE, UNREADABLE = -1, -2  # in place of a generation
-LOOK_AGAIN = 3.0  # seconds between looks at whether the store has changed
+LOOK_AGAIN = 2.0  # seconds between looks at whether the store has changed
 
 Draw = Callable[[Desk, Catalogue], None]
 

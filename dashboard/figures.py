@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -140,7 +141,7 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
     value, lower, upper = (_without(column, line.inside) for column in (line.value, line.lower, line.upper))
     certain = line.confidence >= 1
     exact = np.array_equal(lower, upper, equal_nan=True)
-    shared: Trace = {"type": "scatter", "x": line.at, **({"legendgroup": colour} if several else {})}
+    shared: Trace = {"type": "scatter", "x": _plain(line.at), **({"legendgroup": colour} if several else {})}
     traces = []
     if not exact:
         whole = np.where(np.isfinite(upper) & np.isfinite(lower), 1.0, np.nan)
@@ -183,6 +184,11 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
             }
         )
     return traces
+
+
+def _plain(at: Sequence[Any] | Floats) -> Sequence[Any] | Floats:
+    """Times as text, which Plotly writes in a third of the time."""
+    return [one.isoformat() if isinstance(one, datetime) else one for one in at] if isinstance(at, list) else at
 
 
 def _without(column: Floats, where: NDArray[np.bool_] | None) -> Floats:

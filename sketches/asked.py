@@ -88,13 +88,9 @@ class Asked:
         return total(sums, 0, 1, 0, self.unseen_count), sums.used
 
     def between(self, low: float | None, high: float | None) -> Rows:
-        values = self.drawn.values
         if self.drawn.kind is Kind.INTEGER:  # compared as such: as floats, every value would be converted first
             low, high = _whole(low, math.ceil), _whole(high, math.floor)
-        if low is None:
-            return np.arange(len(values)) if high is None else np.flatnonzero(values <= high)
-        above = values >= low
-        return np.flatnonzero(above if high is None else above & (values <= high))
+        return self.drawn.between(low, high)
 
     def equal(self, value: float | str) -> Rows:
         if self.drawn.kind is Kind.KEY:

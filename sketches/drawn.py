@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from sketches.events import Column, Events, Kind, Labels
@@ -27,6 +28,7 @@ Words = NDArray[np.uint64]
 # short of weight·p by at most the other factor (both checked by brute force in tests/sketches/test_range_sample.py).
 _SINGLE_UNIT = 0.29
 _CROWDED = 2.14
+_RANGES = 4  # ranges of values whose rows are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +109,20 @@ class Columns:
     @cached_property
     def prefixes(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Prefix sums of both, plain and weighed by the time since the first row; they serve every decay."""
-        offset = (self.times - self.times[0]).astype(np.float64)
-        return (
-            _prefix(self.linear),
-            _prefix(self.linear * offset),
-            _prefix(self.squared),
-            _prefix(self.squared * offset),
-        )
+        return (*_prefixes(self.times, self.linear), *_prefixes(self.times, self.squared))
 
     def rows(self, which: NDArray[np.intp]) -> Columns:
-        return Columns(self.times[which], self.linear[:, which], self.squared[:, which])
+        """Some of the rows; those asked for last are kept: the next question often differs in the decay only."""
+        for known, columns in self._some:
+            if known is which:
+                return columns
+        found = Columns(self.times[which], self.linear[:, which], self.squared[:, which])
+        self._some[:] = [(which, found)]
+        return found
+
+    @cached_property
+    def _some(self) -> list[tuple[NDArray[np.intp], Columns]]:
+        return []
 
 
 @dataclass(frozen=True)
@@ -226,6 +232,24 @@ class Drawn:
     def _blocks(self) -> dict[int, NDArray[np.int32]]:
         return {}
 
+    def between(self, low: float | None, high: float | None) -> NDArray[np.intp]:
+        """Row numbers with values in a range, both ends included; the same array while the same is asked again."""
+        if (low, high) not in self._ranges:
+            if len(self._ranges) >= _RANGES:
+                self._ranges.clear()
+            self._ranges[low, high] = self._between(low, high)
+        return self._ranges[low, high]
+
+    def _between(self, low: float | None, high: float | None) -> NDArray[np.intp]:
+        if low is None:
+            return np.arange(len(self)) if high is None else np.flatnonzero(self.values <= high)
+        above = self.values >= low
+        return np.flatnonzero(above if high is None else above & (self.values <= high))
+
+    @cached_property
+    def _ranges(self) -> dict[tuple[float | None, float | None], NDArray[np.intp]]:
+        return {}
+
     @cached_property
     def groups(self) -> tuple[Column, NDArray[np.intp]]:
         """The distinct values, and for each row the number of its value."""
@@ -295,11 +319,18 @@ def side_by_side(parts: Sequence[Drawn]) -> Drawn:
     )
 
 
-def _prefix(rows: Floats) -> Floats:
-    """Prefix sums with a leading zero, one row of the result per table row: what one lookup needs lies together."""
-    sums = np.zeros((rows.shape[1] + 1, rows.shape[0]))
-    np.cumsum(rows.T, axis=0, out=sums[1:])
-    return sums
+@njit(cache=True, nogil=True)
+def _prefixes(times: Ints, rows: Floats) -> tuple[Floats, Floats]:
+    """Prefix sums with a leading zero, plain and times the age of the first row, one row of the result per table row:
+    what one lookup needs lies together."""
+    plain = np.zeros((rows.shape[1] + 1, rows.shape[0]))
+    moment = np.zeros((rows.shape[1] + 1, rows.shape[0]))
+    for row in range(rows.shape[1]):
+        offset = np.float64(times[row] - times[0])
+        for column in range(rows.shape[0]):
+            plain[row + 1, column] = plain[row, column] + rows[column, row]
+            moment[row + 1, column] = moment[row, column] + rows[column, row] * offset
+    return plain, moment
 
 
 def _strata(sample: NestedSample, copies: int, extremes: Extremes) -> Strata:

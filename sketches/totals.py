@@ -9,7 +9,9 @@ each piece's share of each answer, and the cost does not grow with the number of
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -35,6 +37,7 @@ _FADED: Final = 1e-5
 _ROUNDING: Final = 1e-13
 _PREFIX_ROUNDING: Final = 2e-14
 _MOST_PIECES: Final = 20_000
+_THREADS: Final = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,20 +301,33 @@ def pieces(decay: Decay, unit: TimeUnit, oldest: int, tolerance: float = TOLERAN
 
 def _by_pieces(columns: Columns, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
     table = pieces_for(columns.times, int(as_of.max()), unit, decay, TOLERANCE if len(as_of) > FEW else FINE)
-    linear, squared, used = _sum_pieces(
-        columns.times,
-        *columns.prefixes,
-        as_of,
-        table.first,
-        table.height,
-        table.slope,
-        table.square_height,
-        table.square_slope,
-    )
+    linear, squared, used = _sum_pieces_of(columns, table, as_of)
     # the difference of two prefix sums is right to their own rounding, however small it is itself
     whole, parts = columns.prefixes[0][-1].sum(), linear.sum(axis=1)
     rounding = _PREFIX_ROUNDING * np.sqrt(len(columns.times)) * whole / np.where(parts > 0, parts, np.inf)
     return Sums(linear, squared, used, np.minimum(table.slack + rounding, 1.0))
+
+
+def _sum_pieces_of(columns: Columns, table: Pieces, as_of: Ints) -> tuple[Floats, Floats, Ints]:
+    """Every as-of time by itself, so a long series goes to a few threads, the times dealt out in turn."""
+    prefixes = columns.prefixes
+
+    def add_up(moments: Ints) -> tuple[Floats, Floats, Ints]:
+        return _sum_pieces(
+            columns.times, *prefixes, moments, table.first, table.height, table.slope, table.square_height,
+            table.square_slope,
+        )  # fmt: skip
+
+    if len(as_of) < 2 * _THREADS:
+        return add_up(as_of)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = list(threads.map(add_up, [as_of[first::_THREADS] for first in range(_THREADS)]))
+    dealt = tuple(np.empty((len(as_of), *part.shape[1:]), part.dtype) for part in found[0])
+    for first, parts in enumerate(found):
+        for whole, part in zip(dealt, parts, strict=True):
+            whole[first::_THREADS] = part
+    linear, squared, used = dealt
+    return linear, squared, used
 
 
 @njit(cache=True, nogil=True)

@@ -39,7 +39,7 @@ def test_the_band_is_the_bounds_and_the_line_the_estimate() -> None:
     assert numbers(value.y) == VALUE.tolist()
     assert (upper.fill, lower.fill, value.fill) == (None, "tonexty", None)
     assert np.asarray(value.customdata).tolist() == np.stack([LOWER, UPPER], axis=-1).tolist()
-    assert all(list(trace.x) == AT for trace in (upper, lower, value))
+    assert all(list(trace.x) == [at.isoformat() for at in AT] for trace in (upper, lower, value))
 
 
 def test_bounds_that_are_certain_are_drawn_otherwise_than_probable_ones() -> None:
