@@ -5,6 +5,7 @@ wane dashboard --store wane.duckdb
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -36,6 +37,7 @@ Draw = Callable[[Desk, Catalogue], None]
 @st.cache_resource
 def desk_of(path: str) -> Desk:
     """One desk for all sessions: sketches are loaded once, answers given once."""
+    gc.freeze()  # a million objects of libraries that no collection need look at again
     return Desk(Path(path))
 
 

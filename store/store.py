@@ -93,7 +93,11 @@ class Store:
         self._turn = threading.RLock()
 
     def catalogue(self) -> Catalogue:
-        """What the store holds now; read again only when the file has changed."""
+        """What the store holds now; read again only when the file has changed. Waits for no answer under way."""
+        now = self._signature()
+        seen, known = self._seen, self._catalogue
+        if known is not None and now == seen:
+            return known
         with self._turn:
             now = self._signature()
             if self._catalogue is None or now != self._seen:
