@@ -115,7 +115,7 @@ def measure(address: str, log: Path, changes: int) -> list[tuple[str, float, flo
             quiet(page)
             before = len(DRAWN.findall(log.read_text()))
             page.evaluate("() => { window.acted = Infinity; }")
-            change.act(page, number // len(CHANGES))
+            change.act(page, number // len(CHANGES) + 1)
             try:
                 page.wait_for_function("() => window.drawn > window.acted", timeout=PATIENCE)
             except NotRedrawnError:
@@ -136,13 +136,14 @@ async def person(page: AsyncPage, seed: int, until: float, counts: Counter[str])
     while time.monotonic() < until:
         begun = time.monotonic()
         choice = rng.randrange(4)
-        if choice == 0:
-            await page.get_by_text(rng.choice(["Last hour", "Last day", "Slow polynomial"]), exact=True).click()
-            await page.get_by_text("Half-life 1 h", exact=True).click()
+        slider = page.get_by_role("slider", name="Half-life")
+        if choice == 0 or not await slider.count():
+            presets = ["Last hour", "Last day", "Slow polynomial", "Half-life 1 h"]
+            await page.get_by_text(rng.choice(presets), exact=True).click()
         elif choice == 1:
             await page.get_by_text(rng.choice(["weight", "value"]), exact=True).first.click()
         else:
-            await page.get_by_role("slider", name="Half-life").focus()
+            await slider.focus()
             await page.keyboard.press(rng.choice(["ArrowLeft", "ArrowRight"]))
         await page.wait_for_timeout(100)
         await page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=PATIENCE)
