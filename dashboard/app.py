@@ -79,6 +79,9 @@ def run(desk: Desk, draw: Draw) -> None:
         )
         watch(desk, catalogue.generation)
         return
+    if draw is not health.page and not desk.is_ready(state.view()):
+        with st.spinner("Loading and merging sketches …", show_time=True):
+            desk.prepare(state.view())
     with parts.guarded():
         draw(desk, catalogue)
     state.publish()

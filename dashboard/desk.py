@@ -10,6 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from dashboard.view import PARAMETERS, View
 from sketches.curves import Curve
 from sketches.decay import Decay
-from sketches.errors import QuestionError
+from sketches.errors import QuestionError, WaneError
 from sketches.estimate import Series
 from sketches.question import Question
 from store import Answer, Provenance, Store
@@ -70,6 +71,22 @@ class Desk:
     def report(self) -> dict[str, Any]:
         """What `wane info` says, without opening every payload."""
         return self._once(("report",), lambda: report(self.path, check=False))
+
+    def is_ready(self, view: View) -> bool:
+        """Whether the sketches of the view's sources are loaded: if not, the first answer may take seconds."""
+        key = (self.catalogue().generation, ("ready", view.stream, view.source))
+        with self._turn:
+            return key in self._kept
+
+    def prepare(self, view: View) -> None:
+        """Load and merge them; whatever is wrong with them is said by the question that needs them."""
+
+        def load() -> bool:
+            with suppress(WaneError):
+                self.store.ask(view.stream, Question("sum"), sources=view.source)
+            return True
+
+        self._once(("ready", view.stream, view.source), load)
 
     def ask(self, view: View, held: StreamHeld, question: Question | None = None) -> Answer:
         """The one number of a view, the same as `wane query` gives."""

@@ -16,7 +16,6 @@ from sketches.curves import Curve
 from sketches.estimate import Item, Series
 
 COLOURS: Final = ("#4c6ef5", "#f76707", "#0ca678", "#ae3ec9")  # readable on white and on black
-PROVEN: Final = "#0ca678"
 EXACT: Final = "#f03e3e"
 GREY: Final = "#868e96"
 LINES: Final = "rgba(134,142,150,0.22)"
@@ -86,7 +85,7 @@ def over_time(
                 "x": list(exact[0]),
                 "y": exact[1],
                 "mode": "markers",
-                "name": "exact, from the raw files",
+                "name": "exact answers",
                 "marker": {"color": EXACT, "size": 8, "line": {"width": 1, "color": "white"}},
                 "hovertemplate": f"exact %{{y:{axis.hover}}}<extra></extra>",
             }
@@ -407,10 +406,11 @@ def _upright(at: float, colour: str, width: float, dash: str) -> dict[str, Any]:
 def _figure(traces: list[Trace], height: int, *, x: Trace, y: Trace, **layout: Any) -> go.Figure:
     """The same quiet frame for all: no box, faint lines, the legend above the picture. Made in one go, because Plotly
     checks and copies everything at each later change."""
+    named = sum(trace.get("showlegend", True) for trace in traces)
     frame = {"gridcolor": LINES, "zeroline": False, "automargin": True}
     usual = {
         "height": height,
-        "margin": {"l": 10, "r": 10, "t": 62, "b": 10},  # the buttons above the legend, also on a phone
+        "margin": {"l": 10, "r": 10, "t": 62 if named <= 2 else 84, "b": 10},  # buttons above a legend, also on a phone
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
         "dragmode": "zoom",
         "modebar": {"orientation": "h"},

@@ -38,6 +38,7 @@ _ROUNDING: Final = 1e-13
 _PREFIX_ROUNDING: Final = 2e-14
 _MOST_PIECES: Final = 20_000
 _THREADS: Final = min(4, os.cpu_count() or 1)
+_MANY: Final = 50_000  # rows from which threads are worth their start
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +319,7 @@ def _sum_pieces_of(columns: Columns, table: Pieces, as_of: Ints) -> tuple[Floats
             table.square_slope,
         )  # fmt: skip
 
-    if len(as_of) < 2 * _THREADS:
+    if len(as_of) < 2 * _THREADS or len(columns.times) < _MANY:
         return add_up(as_of)
     with ThreadPoolExecutor(_THREADS) as threads:
         found = list(threads.map(add_up, [as_of[first::_THREADS] for first in range(_THREADS)]))

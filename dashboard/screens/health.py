@@ -22,7 +22,7 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
     view = state.view()
     zone = words.zone(view.zone)
     st.markdown("#### Health of the store")
-    st.caption(words.quoted(desk.path))
+    st.caption(words.quoted(desk.path.name), help=words.quoted(desk.path))
     with parts.guarded():
         told = desk.report()
         stream = next(one for one in told["streams"] if one["stream"] == held.name)

@@ -211,21 +211,6 @@ def test_downloads_agree_with_the_page(view: View, tmp_path: Path) -> None:
     assert Path(waiting.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_time_zone_is_that_of_the_axis(view: View) -> None:
-    """Another zone renames the axis and moves its times, and leaves the number."""
-    view.open(**STATE)
-    number, before = view.number, view.figure()
-    view.page.get_by_text("Display").click()
-    view.page.get_by_role("combobox", name="Time zone", exact=True).click()
-    view.page.keyboard.type("Tokyo")
-    view.page.get_by_role("option", name="Asia/Tokyo").click()
-    view.until("JST").settle()
-    after = view.figure()
-    assert (before["x"], after["x"]) == ("as of, UTC", "as of, Asia/Tokyo")
-    assert before["data"][0]["x"][0] != after["data"][0]["x"][0]
-    assert view.number == number
-
-
 def test_everything_is_reached_with_the_keyboard(view: View) -> None:
     """Tab comes to the pages, the controls and the exports."""
     view.open(**STATE)

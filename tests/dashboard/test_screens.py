@@ -126,7 +126,7 @@ def test_audit_puts_exact_answers_on_the_chart(view: View) -> None:
     view.page.get_by_role("button", name="Check against the raw files").click()
     view.until(re.compile(r"\d+ of 24")).settle()
     figure = view.figure("audit")
-    dots = next(trace for trace in figure["data"] if trace["name"] == "exact, from the raw files")
+    dots = next(trace for trace in figure["data"] if trace["name"] == "exact answers")
     upper, lower = (dict(zip(trace["x"], trace["y"], strict=True)) for trace in figure["data"][:2])
     assert len(dots["y"]) == 24
     for at, exact in zip(dots["x"], dots["y"], strict=True):

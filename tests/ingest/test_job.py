@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 12_000
-DAYS = int(os.environ.get("WANE_DAYS", "40"))
+DAYS = int(os.environ.get("WANE_DAYS", "15"))
 
 
 def sample_of(rows: Stream) -> dict[tuple[str, int, str], bytes]:

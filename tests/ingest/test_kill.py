@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ingest.settings import Settings
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
-DRIVERS, WORKERS = 5 * MORE, 16 * MORE  # a driver takes as long as Spark takes to start
+DRIVERS, WORKERS = 3 * MORE, 8 * MORE  # a driver takes as long as Spark takes to start
 FILES = 8
 
 

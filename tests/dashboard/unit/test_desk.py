@@ -19,7 +19,7 @@ from sketches.decay import EXAMPLES, parse_decay
 from sketches.drawn import TimeUnit
 from sketches.errors import QuestionError
 from sketches.question import Question
-from store import Store
+from store import Store, loading
 from store.catalogue import StreamHeld
 from tests.dashboard.unit import stores
 from tests.dashboard.unit.stores import CALLS, NOTHING, SITES, START
@@ -45,6 +45,19 @@ def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[obj
 
     monkeypatch.setattr(owner, name, counted)
     return calls
+
+
+def test_sketches_are_ready_once_they_are_loaded(desk: Desk, held: StreamHeld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the sources asked for, and no others; afterwards an answer opens no file; a stream of nothing is ready too."""
+    assert not desk.is_ready(VIEW)
+    desk.prepare(VIEW)
+    assert desk.is_ready(VIEW)
+    assert not desk.is_ready(replace(VIEW, source=("north",)))
+    opened = counting(monkeypatch, loading, "connected")
+    desk.ask(VIEW, held)
+    assert opened == []
+    desk.prepare(View(NOTHING))
+    assert desk.is_ready(View(NOTHING))
 
 
 @pytest.mark.parametrize("source", [(), ("north",), SITES[:2]])
