@@ -43,9 +43,13 @@ def held(path: Path, *, write: bool, seconds: float) -> Iterator[int]:
     here, there = PROCESSES.Pipe(duplex=False)
     holder = PROCESSES.Process(target=hold, args=(path, write, seconds, there))
     holder.start()
-    yield here.recv()
-    holder.kill()
-    holder.join()
+    there.close()  # so that a holder that dies is the end of the pipe, and not of all patience
+    try:
+        assert here.poll(60), "the other process did not open the file"
+        yield here.recv()
+    finally:
+        holder.kill()
+        holder.join()
 
 
 @pytest.fixture
