@@ -42,7 +42,7 @@ PAGES = {
     "Audit": "audit",
 }
 WINDOW: dict[str, Any] = {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
-PATIENCE = 20_000  # ms until a page that is slow is a page that fails
+PATIENCE = 60_000  # ms until a page that is slow is a page that fails
 
 
 def chromium() -> str | None:

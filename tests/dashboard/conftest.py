@@ -106,7 +106,7 @@ def server(ingested: Ingested, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium without a window."""
     path = chromium()
@@ -120,7 +120,7 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def context(browser: Browser) -> BrowserContext:
     """What most tests open their pages in: nothing is kept from page to page but the files that make the client."""
     return browser.new_context(**WINDOW)

@@ -108,6 +108,7 @@ def test_readers_that_come_one_after_the_other_do_not_starve_a_writer(path: Path
     for reader in readers:
         reader.start()
     for _ in readers:
+        assert here.poll(60), "the other process did not open the file"
         here.recv()
     try:
         for generation in range(2, 7):
