@@ -24,7 +24,7 @@ demo: setup ## Generate events, ingest them with Spark, ask, and open the dashbo
 	$(BIN)/wane demo --folder wane-demo $(DEMO_ARGS)
 
 test: java browser $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
-	$(BIN)/python -m pytest $(PYTEST_ARGS) --ignore-glob='*/tests/dashboard/test_*.py'
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --ignore-glob='$(CURDIR)/tests/dashboard/test_*.py'
 	$(BIN)/python -m pytest tests/dashboard --ignore=tests/dashboard/unit  # a browser wants the machine to itself
 
 lint: $(DEV) ## Check style, formatting, types and the direction of imports
