@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,3 +31,11 @@ def desk(small: Path) -> Iterator[Desk]:
 def own(small: Path, tmp_path: Path) -> Path:
     """A copy of the store to change."""
     return shutil.copyfile(small, tmp_path / "own.duckdb")
+
+
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """Streamlit puts its script in the place of `__main__`, which child processes of later tests would then run."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
