@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from dashboard.launch import LOOPBACK, PORT
 from sketches.decay import EXAMPLES, format_duration, parse_decay, parse_duration
 from sketches.drawn import SECOND
 from sketches.errors import QuestionError, WaneError
+from sketches.estimate import outward
 from sketches.question import AGGREGATES, Question
 
 _SHOWN_GAPS = 20
 _SHOWN_FILES = 20
 _SHOWN_EXAMPLES = 2
-_PORT = 8501
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--end", metavar="T", help="when the data ends, like 2026-01-31T12:00 (default: now)")
     demo.add_argument("--master", metavar="URL", help="Spark master (default local[*])")
     demo.add_argument("--no-dashboard", action="store_true", help="end after the answers in the terminal")
-    demo.add_argument("--port", type=int, default=_PORT, metavar="N", help=f"the dashboard's port (default {_PORT})")
+    demo.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the dashboard's port (default {PORT})")
     demo.set_defaults(run=_demo)
     decay = _command(
         commands, "decay", "show what a decay function does to the past", "wane decay poly:alpha=1.5,unit=1m"
@@ -167,8 +168,8 @@ def _dashboard_options(commands: argparse._SubParsersAction[argparse.ArgumentPar
     )
     add = dashboard.add_argument
     add("--store", required=True, metavar="FILE", help="the store's DuckDB file; it may come later")
-    add("--port", type=int, default=_PORT, metavar="N", help=f"where to listen (default {_PORT})")
-    add("--host", default="127.0.0.1", metavar="ADDRESS", help="whom to answer to (default 127.0.0.1, this machine)")
+    add("--port", type=int, default=PORT, metavar="N", help=f"where to listen (default {PORT})")
+    add("--host", default=LOOPBACK, metavar="ADDRESS", help=f"whom to answer to (default {LOOPBACK}, this machine)")
     add("--verbose", action="store_true", help="log what each redraw took")
     dashboard.set_defaults(run=_dashboard)
 
@@ -221,12 +222,12 @@ def _query(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(shape, ensure_ascii=False))
         return
-    for name in ("estimate", "lower", "upper", "confidence"):
-        print(f"{name:12} {_shown(shape[name])}")
+    low, high = _limits(shape)
+    for name, text in (("estimate", _shown(shape["estimate"])), ("lower", low), ("upper", high)):
+        print(f"{name:12} {text}")
+    print(f"{'confidence':12} {_shown(shape['confidence'])}")
     for item in shape.get("items", ()):
-        print(
-            f"  {item['value']!s:24} {_shown(item['estimate']):>12}  {_shown(item['lower'])} to {_shown(item['upper'])}"
-        )
+        print(f"  {item['value']!s:24} {_shown(item['estimate']):>12}  {' to '.join(_limits(item))}")
     print(f"{'as of':12} {_when(shape['as_of'], unit)}")
     print(f"{'from':12} {shape['epochs']} epochs, {_size(shape['sketch_bytes'])} of {shape['family']} sketches")
     print(f"{'why':12} {shape['why']}")
@@ -255,6 +256,15 @@ def _shown(number: float | None) -> str:
     if number is None:
         return "unknown"
     return f"{number:,.0f}" if abs(number) >= 1e6 else f"{number:,.6g}"
+
+
+def _limits(shape: dict[str, Any]) -> tuple[str, str]:
+    """The ends of an interval as texts, which are never narrower than the numbers."""
+    low, high = shape["lower"], shape["upper"]
+    return (
+        _shown(None if low is None else outward(low, up=False)),
+        _shown(None if high is None else outward(high, up=True)),
+    )
 
 
 def _size(count: float) -> str:

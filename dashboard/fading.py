@@ -49,8 +49,8 @@ FIRST: Final = {
 }
 
 
-def editor() -> Decay:
-    """The choice of how the past fades; the decay that comes back is the last one that was one."""
+def editor() -> None:
+    """The choice of how the past fades."""
     view = state.view()
     base = parse_decay(view.decay)
     st.pills(
@@ -87,7 +87,6 @@ def editor() -> Decay:
     else:
         for name in base.parameters:
             _parameter(base, name)
-    return state.view().fading
 
 
 def _formula_checked(typed: str) -> View:
@@ -134,7 +133,7 @@ def replaced(cut: Decay, base: Decay) -> Decay:
 
 def _set(decay: Decay) -> None:
     st.session_state["view"] = state.view().with_fading(decay)
-    for name in ("decay", "spec", "table"):
+    for name in ("decay", "spec"):
         state.forget_draft(name)
 
 

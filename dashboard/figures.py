@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from dashboard.words import in_figure
+from dashboard.words import in_figure, limits, measured
 from sketches.curves import Curve
 from sketches.estimate import Item, Series
 
@@ -38,11 +38,17 @@ class Line:
     upper: Floats
     confidence: float
     inside: NDArray[np.bool_] | None = None  # in a missing epoch: nothing is drawn
-    reached: NDArray[np.bool_] | None = None  # a missing epoch would count: drawn dotted
+    reached: NDArray[np.bool_] | None = None  # a missing epoch would count: drawn dotted, without a band
 
     @classmethod
     def of(cls, name: str, at: Sequence[Any] | Floats, found: Series | Curve, **gaps: Any) -> Line:
         return cls(name, at, found.value, found.lower, found.upper, found.confidence, **gaps)
+
+    @property
+    def band(self) -> tuple[Floats, Floats]:
+        """Both limits where they hold: the events of a missing epoch are in no interval."""
+        lower, upper = (_without(_without(column, self.inside), self.reached) for column in (self.lower, self.upper))
+        return lower, upper
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,14 @@ class Axis:
     @property
     def hover(self) -> str:
         return ".4%" if self.share else ",.6~g"
+
+    def told(self, value: float, lower: float, upper: float) -> tuple[str, str, str]:
+        """A number and its limits as the pointer shows them: in words, since Plotly would round the limits inward."""
+        measure = "share" if self.share else ""
+        return measured(value, measure), *limits(lower, upper, measure)
+
+
+SHARE: Final = Axis("share of the decayed weight", share=True)
 
 
 def over_time(
@@ -114,10 +128,8 @@ def over_time(
 def _room(lines: Sequence[Line]) -> list[float] | None:
     """The height of the picture where a few very wide intervals would flatten all else: they then leave it at the edge.
     None where everything fits."""
-    values, lower, upper = (
-        np.concatenate([getattr(line, name)[np.isfinite(getattr(line, name))] for line in lines])
-        for name in ("value", "lower", "upper")
-    )
+    columns = [line.value for line in lines], *zip(*(line.band for line in lines), strict=True)
+    values, lower, upper = (_finite(np.concatenate(column)) for column in columns)
     if not (len(values) and len(lower) and len(upper)):
         return None
     low = float(min(values.min(), np.quantile(lower, 0.05)))
@@ -130,20 +142,22 @@ def _room(lines: Sequence[Line]) -> list[float] | None:
 
 def _near_zero(lines: Sequence[Line]) -> bool:
     """Whether showing zero costs little of the picture."""
-    lows = [np.nanmin(line.lower) for line in lines if np.isfinite(line.lower).any()]
-    highs = [np.nanmax(line.value) for line in lines if np.isfinite(line.value).any()]
+    lows = [low.min() for line in lines if len(low := _finite(np.fmin(line.band[0], line.value)))]
+    highs = [high.max() for line in lines if len(high := _finite(line.value))]
     return bool(lows and highs and min(lows) >= 0 and min(lows) < 0.6 * max(highs))
 
 
 def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace]:
     """A band under a line. A bound that holds with certainty has a firm edge, a probable one a dotted edge."""
-    value, lower, upper = (_without(column, line.inside) for column in (line.value, line.lower, line.upper))
+    value = _without(line.value, line.inside)
+    lower, upper = line.band
     certain = line.confidence >= 1
-    exact = np.array_equal(lower, upper, equal_nan=True)
+    known = np.isfinite(lower) & np.isfinite(upper)
+    exact = known.any() and np.array_equal(lower, upper, equal_nan=True)
     shared: Trace = {"type": "scatter", "x": _plain(line.at), **({"legendgroup": colour} if several else {})}
     traces = []
-    if not exact:
-        whole = np.where(np.isfinite(upper) & np.isfinite(lower), 1.0, np.nan)
+    if known.any() and not exact:
+        whole = np.where(known, 1.0, np.nan)
         edge = {"width": 1.2, "color": colour} if certain else {"width": 0.8, "color": colour, "dash": "dot"}
         band = {**shared, "mode": "lines", "line": edge, "opacity": 0.7, "hoverinfo": "skip"}
         traces.append({**band, "y": upper * whole, "showlegend": False})
@@ -158,9 +172,10 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
             }
         )
     label = f"{in_figure(line.name)} " if several else ""
-    hover = f"{label}<b>%{{y:{axis.hover}}}</b> (%{{customdata[0]:{axis.hover}}} to %{{customdata[1]:{axis.hover}}})"
     affected = line.reached if line.reached is not None and line.reached.any() else None
-    drawn = {**shared, "customdata": np.stack([lower, upper], axis=-1)}
+    told = [axis.told(*numbers) for numbers in zip(value.tolist(), lower.tolist(), upper.tolist(), strict=True)]
+    drawn = {**shared, "customdata": told}
+    number = f"{label}<b>%{{customdata[0]}}</b>"
     traces.append(
         {
             **drawn,
@@ -168,7 +183,7 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
             "mode": "lines+markers" if len(value) == 1 else "lines",
             "name": in_figure(line.name) if several else ("exact" if exact else "estimate"),
             "line": {"color": colour, "width": 2.2},
-            "hovertemplate": hover + "<extra></extra>",
+            "hovertemplate": number + " (%{customdata[1]} to %{customdata[2]})<extra></extra>",
         }
     )
     if affected is not None:
@@ -179,7 +194,7 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
                 "mode": "lines",
                 "name": "without the missing epochs",
                 "line": {"color": colour, "width": 1.6, "dash": "dot"},
-                "hovertemplate": hover + " incomplete<extra></extra>",
+                "hovertemplate": number + " incomplete<extra></extra>",
             }
         )
     return traces
@@ -188,6 +203,10 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
 def _plain(at: Sequence[Any] | Floats) -> Sequence[Any] | Floats:
     """Times as text, which Plotly writes in a third of the time."""
     return [one.isoformat() if isinstance(one, datetime) else one for one in at] if isinstance(at, list) else at
+
+
+def _finite(column: Floats) -> Floats:
+    return column[np.isfinite(column)]
 
 
 def _without(column: Floats, where: NDArray[np.bool_] | None) -> Floats:
@@ -279,15 +298,17 @@ def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
             "thickness": 1.6,
             "width": 5,
         },
-        "customdata": [[item.lower, item.upper, name] for item, name in zip(items, names, strict=True)],
-        "hovertemplate": "%{customdata[2]}: <b>%{x:.4%}</b> (%{customdata[0]:.4%} to %{customdata[1]:.4%})"
+        "customdata": [
+            [name, *SHARE.told(item.estimate, item.lower, item.upper)] for item, name in zip(items, names, strict=True)
+        ],
+        "hovertemplate": "%{customdata[0]}: <b>%{customdata[1]}</b> (%{customdata[2]} to %{customdata[3]})"
         "<extra></extra>",
         "showlegend": False,
     }
     return _figure(
         [bar],
         height or max(220, 60 + 30 * len(items)),
-        x={"title": {"text": "share of the decayed weight"}, "tickformat": ".3~%", "rangemode": "tozero"},
+        x={**SHARE.settings, "rangemode": "tozero"},
         y=_names(names),
         hovermode="closest",
         bargap=0.35,

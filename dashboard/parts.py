@@ -16,14 +16,16 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 import streamlit as st
+from numpy.typing import NDArray
 
 from dashboard import figures, state, words
 from dashboard.desk import Desk, picture
 from dashboard.view import View, command, sources_text
 from dashboard.words import AGGREGATES, Units
+from sketches.curves import Curve
 from sketches.decay import Decay
 from sketches.errors import WaneError
-from sketches.estimate import Estimate
+from sketches.estimate import Series
 from store import Answer, Provenance
 from store.catalogue import StreamHeld
 
@@ -84,39 +86,41 @@ def answer_card(answer: Answer, view: View, held: StreamHeld) -> None:
     with st.container(border=True):
         unit = units.with_number("", measure).strip()
         st.metric(words.safe(AGGREGATES[view.aggregate].label), words.measured(found.value, measure))
-        st.markdown(interval(found, measure) + (f" {words.safe(unit)}" if unit else ""))
-        st.markdown(f":small[{words.safe(sentence(found, view, held, words.zone(view.zone)))}]")
+        st.markdown(interval(answer, measure) + (f" {words.safe(unit)}" if unit else ""))
+        st.markdown(f":small[{words.safe(sentence(answer, view, held, words.zone(view.zone)))}]")
         st.caption(
             f"Answered by **{words.safe(found.family)}**: {words.safe(answer.provenance.why)}. "
             f"{words.safe(found.guarantee[:1].upper() + found.guarantee[1:])}."
         )
 
 
-def interval(found: Estimate, measure: str) -> str:
-    """The interval as one line of Markdown."""
-    if found.exact:
-        return ":green-badge[exact]"
-    between = f"{words.measured(found.lower, measure)} … {words.measured(found.upper, measure)}"
-    if found.confidence >= 1:
-        return f"**{words.safe(between)}** :green-badge[certain]"
-    return f"**{words.safe(between)}** :blue-badge[{100 * found.confidence:g}%]"
+def interval(answer: Answer, measure: str) -> str:
+    """The interval as one line of Markdown; where epochs are missing it says that it is that of the others."""
+    found = answer.estimate
+    between = "" if found.exact else f"**{words.safe(' … '.join(words.limits(found.lower, found.upper, measure)))}** "
+    sure = "exact" if found.exact else "certain" if found.confidence >= 1 else f"{100 * found.confidence:g}%"
+    if not answer.provenance.complete:
+        return f"{between}:orange-badge[{sure}, of the readable epochs only]"
+    return f"{between}:{'green' if found.exact or found.confidence >= 1 else 'blue'}-badge[{sure}]"
 
 
-def sentence(found: Estimate, view: View, held: StreamHeld, zone: tzinfo) -> str:
+def sentence(answer: Answer, view: View, held: StreamHeld, zone: tzinfo) -> str:
     """One plain sentence that holds."""
+    found = answer.estimate
     at = words.moment(found.as_of, held.unit, zone)
+    only = "" if answer.provenance.complete else ", counting only the epochs that can be read"
     if math.isnan(found.value):
-        return f"Nothing counts as of {at}: no event is young enough, or none fits."
+        return f"Nothing counts as of {at}{only}: no event is young enough, or none fits."
     measure = measure_of(view)
     what = subject(view)
     number = units_of(held).with_number(words.measured(found.value, measure), measure)
     if found.exact:
         sure = f"is exactly {number}"
     else:
-        low, high = words.measured(found.lower, measure), words.measured(found.upper, measure)
+        low, high = words.limits(found.lower, found.upper, measure)
         with_certainty = "certainly" if found.confidence >= 1 else f"with {100 * found.confidence:g}% confidence"
         sure = f"is about {number}, {with_certainty} between {low} and {high}"
-    return f"{what} {sure}, as of {at}, where {words.fading(view.fading)}."
+    return f"{what} {sure}, as of {at}, where {words.fading(view.fading)}{only}."
 
 
 def decay_card(decay: Decay) -> None:
@@ -134,10 +138,10 @@ def decay_card(decay: Decay) -> None:
         show(figures.decay_picture(ages, weights, half, unit), "decay", f"The decay {decay.spec} over age", bare=True)
 
 
-def show(figure: go.Figure, name: str, alt: str, *, bare: bool = False, key: str = "", **options: Any) -> Any:
+def show(figure: go.Figure, name: str, alt: str, *, bare: bool = False, **options: Any) -> Any:
     """A figure in the page, as wide as there is room, with a name for its picture and words for those who hear it."""
     config = {"displayModeBar": False, "responsive": True} if bare else figures.shown_as(f"wane-{name}")
-    return st.plotly_chart(figure, key=key or f"figure {name}", config=config, alt=alt, **options)
+    return st.plotly_chart(figure, key=f"figure {name}", config=config, alt=alt, **options)
 
 
 def exports(
@@ -168,6 +172,11 @@ def exports(
         st.caption("PNG: the camera above the chart")
 
 
+def points(at: NDArray[Any], found: Series | Curve) -> list[tuple[Any, float, float, float]]:
+    """What is drawn, point by point: where, the estimate, its lower and upper limit."""
+    return list(zip(at.tolist(), found.value.tolist(), found.lower.tolist(), found.upper.tolist(), strict=True))
+
+
 def to_csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Rows as CSV; a text that a spreadsheet would take for a formula is marked as text."""
     out = io.StringIO()
@@ -181,10 +190,10 @@ def _plain(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
-def same_on_the_command_line(view: View, store: Any, question: Any = None) -> None:
+def same_on_the_command_line(view: View, store: Any) -> None:
     """The command that gives the same number."""
     with st.expander("The same on the command line", icon=":material/terminal:"):
-        st.code(command(view, store, question), language="bash", wrap_lines=True)
+        st.code(command(view, store), language="bash", wrap_lines=True)
 
 
 def footer(provenance: Provenance, desk: Desk) -> None:
@@ -205,7 +214,7 @@ def incomplete(provenance: Provenance, held: StreamHeld) -> None:
     named = words.listed([f"{source} at {words.moment(start, held.unit, zone)} ({why})" for start, source, why in gaps])
     st.warning(
         f"Incomplete: {words.counted(len(gaps), 'epoch is', 'epochs are')} missing: {words.safe(named)}. "
-        "*Check every sketch* on the page Health lists all.",
+        "Numbers and their bounds are of the readable epochs only. *Check every sketch* on the page Health lists all.",
         icon=":material/warning:",
     )
 

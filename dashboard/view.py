@@ -20,7 +20,7 @@ from sketches.errors import QuestionError, WaneError
 from sketches.formula import format_number
 from sketches.question import Question
 from store.catalogue import Catalogue, StreamHeld
-from store.timeline import read_moment
+from store.timeline import extent, read_moment
 
 LONGEST: Final = 700  # characters of one parameter
 MOST: Final = 200  # values of one parameter
@@ -75,10 +75,11 @@ class View:
             self.fading,
             as_of=self.moment(unit),
             tau=_tau(self.tau) if "tau" in needed else None,
-            phi=self.phi if "phi" in needed else None,
+            phi=self.phi if "phi" in needed else self.share or None if "share" in needed else None,
             value=self.value or None if "value" in needed else None,
             low=_number("low", self.low) if "low" in needed else None,
             high=_number("high", self.high) if "high" in needed else None,
+            top=self.top if "top" in needed else None,
             of=cast(Literal["weight", "value"], self.of) if self.aggregate in OF else "weight",
             confidence=self.confidence or None,
         )
@@ -190,8 +191,7 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
 
 def usual_decay(held: StreamHeld) -> Decay:
     """A half-life that shows something: about a thirtieth of the time the stream covers."""
-    oldest = min((known.oldest for known in held.epochs.values()), default=0)
-    newest = max((known.newest for known in held.epochs.values()), default=0)
+    oldest, newest = extent(held) or (0, 0)
     seconds = (newest - oldest) * held.unit.numerator / held.unit.denominator
     return parse_decay(f"exp:half_life={nearest(seconds / 30)}")
 
@@ -207,15 +207,14 @@ def nearest(seconds: float) -> str:
     return min(DURATIONS, key=lambda text: abs(math.log((parse_duration(text) + 1) / (seconds + 1))))
 
 
-def command(view: View, store: Path | str, question: Question | None = None) -> str:
+def command(view: View, store: Path | str) -> str:
     """The `wane query` that gives the number this view shows."""
-    aggregate = question.aggregate if question is not None else view.aggregate
     words = ["wane", "query", *_option("store", str(store)), *_option("stream", view.stream)]
     for source in view.source:
         words += _option("source", source)
-    words += ["--aggregate", aggregate, "--decay", view.fading.spec]
-    needed = PARAMETERS.get(aggregate, ())
-    if aggregate in OF and view.of != "weight":
+    words += ["--aggregate", view.aggregate, "--decay", view.fading.spec]
+    needed = PARAMETERS.get(view.aggregate, ())
+    if view.aggregate in OF and view.of != "weight":
         words += ["--of", view.of]
     for name in ("tau", "value", "low", "high", "other"):
         if name in needed and getattr(view, name):

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from sketches.decay import Decay
 from sketches.drawn import TimeUnit
+from sketches.estimate import outward
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$~:&])")
 # Control characters, halves of surrogate pairs, and marks that turn the direction of all that follows.
@@ -144,6 +145,15 @@ def measured(value: float, measure: str) -> str:
     ('12.3456%', '12.5')
     """
     return f"{100 * value:.6g}%" if measure == "share" and math.isfinite(value) else number(value)
+
+
+def limits(lower: float, upper: float, measure: str) -> tuple[str, str]:
+    """The ends of an interval, rounded outward: what lies between the texts is all that lies between the numbers.
+
+    >>> limits(0.12345678, 0.23456712, "share"), limits(1.23456789, math.inf, "weight")
+    (('12.3456%', '23.4568%'), ('1.23456', 'unbounded'))
+    """
+    return measured(outward(lower, up=False), measure), measured(outward(upper, up=True), measure)
 
 
 def duration(seconds: float) -> str:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+_DIGITS: Final = 6  # that people compare; a whole number from a million on has all of its own
+_DOWN: Final = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
+_UP: Final = Context(prec=_DIGITS, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,20 @@ class Series:
         """Whether each interval of `which` holds its exact answer; two exact sums may differ by `rounding`."""
         slack = rounding * np.abs(truth)
         return (self.lower[which] - slack <= truth) & (truth <= self.upper[which] + slack)
+
+
+def outward(limit: float, *, up: bool) -> float:
+    """A limit with no more digits than are printed, on the outer side of itself: the interval that people read holds
+    all that the interval holds. Six digits, or a whole number from a million on.
+
+    >>> outward(27.31416, up=False), outward(27.31411, up=True), outward(1234567.2, up=True), outward(12.1, up=False)
+    (27.3141, 27.3142, 1234568.0, 12.1)
+    """
+    if not math.isfinite(limit):
+        return limit
+    if 1e6 <= abs(limit) < 1e15:
+        return float(math.ceil(limit) if up else math.floor(limit))
+    return float((_UP if up else _DOWN).create_decimal(repr(float(limit))))
 
 
 def _json_number(number: float) -> float | None:

@@ -83,9 +83,9 @@ def silences(held: StreamHeld, sources: Sequence[str] = ()) -> list[tuple[int, i
     return found
 
 
-def affected(missing: Sequence[Gap], as_of: Ints, decay: Decay, unit: TimeUnit, share: float = 0.01) -> Affected:
+def affected(missing: Sequence[Gap], as_of: Ints, decay: Decay, unit: TimeUnit, share: float = 1e-6) -> Affected:
     """What missing epochs do to a series: an epoch is felt from its begin until its newest events have faded to
-    `share` of their weight."""
+    `share` of their weight. Until then no bound holds that was computed without them, so `share` is small."""
     inside = np.zeros(len(as_of), bool)
     reached = np.zeros(len(as_of), bool)
     faded = decay.fades_by(share) * unit.denominator / unit.numerator

@@ -15,6 +15,7 @@ from sketches.estimate import Series
 from store.catalogue import Catalogue, StreamHeld
 from store.exact import Exact
 from store.raw import RawFiles
+from store.timeline import affected
 
 DOTS: Final = 24
 
@@ -81,7 +82,8 @@ def _audit(desk: Desk, view: View, held: StreamHeld, raw: RawFiles, span: float)
             icon=":material/warning:",
         )
     inside = series.covers(truth, chosen)
-    known = np.isfinite(truth)
+    touched = affected(provenance.missing, as_of, view.fading, held.unit)
+    known = np.isfinite(truth) & ~(touched.inside | touched.reached)[chosen]  # elsewhere no band is drawn
     parts.incomplete(provenance, held)
     left, right = st.columns([7, 3], gap="medium")
     with left:
@@ -111,7 +113,7 @@ def _verdict(series: Series, inside: int, dots: int) -> None:
         share = inside / dots if dots else float("nan")
         st.metric("Exact answers inside the band", f"{inside} of {dots}")
         if not dots:
-            st.markdown("There is nothing to compare: no event counts at these times.")
+            st.markdown("There is nothing to compare: no event counts at these times, or epochs are missing.")
         elif inside == dots:
             st.markdown(":green-badge[all inside]")
         else:

@@ -44,7 +44,8 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
         sides = sides_of(state.view(), held)
         as_of = desk.moments(view, held, span)
         found = [desk.series(side.view, held, as_of - side.shift) for side in sides]
-        answers = [desk.ask(_shifted(side, held, desk), held) for side in sides]
+        ends = [replace(side.view, as_of=str(as_of[-1] - side.shift)) for side in sides]
+        answers = [desk.ask(end, held) for end in ends]
         _show(view, held, sides, found)
         _table(view, held, sides, answers)
         parts.footer(found[0][1], desk)
@@ -77,10 +78,11 @@ def _choices(held: StreamHeld) -> None:
         st.multiselect(
             "Sources",
             held.sources,
-            max_selections=MOST_DECAYS,
             placeholder="Choose two to four; the largest are shown",
             **state.bound("source", "compare"),
         )
+        if len(view.source) > MOST_DECAYS:
+            st.caption(f"Drawn are the first {MOST_DECAYS} of the {len(view.source)} chosen.")
     else:
         st.pills(
             "Against so long before",
@@ -137,16 +139,6 @@ def largest(held: StreamHeld) -> tuple[str, ...]:
     return tuple(sorted(sorted(events, key=lambda name: -events[name])[:MOST_DECAYS]))
 
 
-def _shifted(side: Side, held: StreamHeld, desk: Desk) -> View:
-    """The side's view as of its own time: all sides end at the same moment, but for their shift."""
-    if not side.shift:
-        return side.view
-    known = desk.extent(side.view, held)
-    moment = side.view.moment(held.unit)
-    last = known[1] if moment is None and known is not None else moment or 0
-    return replace(side.view, as_of=str(last - side.shift))
-
-
 def _show(view: View, held: StreamHeld, sides: list[Side], found: list[tuple[Series, Provenance]]) -> None:
     zone = words.zone(view.zone)
     measure = parts.measure_of(view)
@@ -166,11 +158,12 @@ def _show(view: View, held: StreamHeld, sides: list[Side], found: list[tuple[Ser
 def _table(view: View, held: StreamHeld, sides: list[Side], answers: list[Answer]) -> None:
     measure = parts.measure_of(view)
     first = answers[0].estimate
+    limits = [words.limits(answer.estimate.lower, answer.estimate.upper, measure) for answer in answers]
     columns: dict[str, list[Any]] = {
         "": [side.name for side in sides],
         "estimate": [words.measured(answer.estimate.value, measure) for answer in answers],
-        "from": [words.measured(answer.estimate.lower, measure) for answer in answers],
-        "to": [words.measured(answer.estimate.upper, measure) for answer in answers],
+        "from": [low for low, _ in limits],
+        "to": [high for _, high in limits],
         "as of": [words.moment(answer.estimate.as_of, held.unit, words.zone(view.zone)) for answer in answers],
         "against the first": [_verdict(first, answer.estimate, at) for at, answer in enumerate(answers)],
     }
@@ -197,9 +190,7 @@ def rows(
     table = [
         [side.name, at, words.moment(at, held.unit, zone), *numbers]
         for side, (series, _) in zip(sides, found, strict=True)
-        for at, *numbers in zip(
-            series.as_of.tolist(), series.value.tolist(), series.lower.tolist(), series.upper.tolist(), strict=True
-        )
+        for at, *numbers in parts.points(series.as_of, series)
     ]
     return ["compared", "as_of", "time", "estimate", "lower", "upper"], table
 

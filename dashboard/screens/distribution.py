@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from dashboard import controls, figures, parts, sidebar, state, words
-from dashboard.desk import SHARES, Desk
+from dashboard.desk import Desk
 from dashboard.figures import Axis, Line
 from dashboard.view import View, is_keyed
 from sketches.curves import Curve
@@ -92,7 +92,7 @@ def _above(desk: Desk, held: StreamHeld) -> None:
         try:
             threshold = _threshold(desk, view, held)
             total = desk.ask(replace(view, aggregate="correlated-sum"), held).estimate
-            share = desk.ask(replace(view, aggregate="selectivity"), held).estimate
+            share = desk.ask(replace(view, aggregate="selectivity"), held)
             mark = (threshold, total.value, f"τ = {words.number(threshold)}")
         except WaneError as error:
             st.warning(words.safe(error), icon=":material/info:")
@@ -117,8 +117,8 @@ def _above(desk: Desk, held: StreamHeld) -> None:
     if share is not None:
         st.metric(
             "Share of the weight at or above τ",
-            words.measured(share.value, "share"),
-            help=words.safe(share.guarantee),
+            words.measured(share.estimate.value, "share"),
+            help=words.safe(share.estimate.guarantee),
         )
         st.markdown(parts.interval(share, "share"))
         parts.same_on_the_command_line(replace(view, aggregate="selectivity"), desk.path)
@@ -156,9 +156,7 @@ def rows(curve: Curve, sums: Curve) -> tuple[list[str], list[list[Any]]]:
     found = [
         [kind, at, *numbers]
         for kind, one in (("value at share", curve), ("weight at or above", sums))
-        for at, *numbers in zip(
-            one.at.tolist(), one.value.tolist(), one.lower.tolist(), one.upper.tolist(), strict=True
-        )
+        for at, *numbers in parts.points(one.at, one)
     ]
     return ["curve", "at", "estimate", "lower", "upper"], found
 
@@ -173,5 +171,4 @@ def whole(view: View, curve: Curve, sums: Curve, provenance: Provenance) -> dict
         "confidence": curve.confidence,
         "generation": provenance.generation,
         "points": [dict(zip(head, row, strict=True)) for row in table],
-        "shares": SHARES.tolist(),
     }

@@ -84,10 +84,8 @@ def rows(series: Series, view: View, held: StreamHeld) -> tuple[list[str], list[
     """The numbers of the chart as a table."""
     zone = words.zone(view.zone)
     head = ["as_of", "time", "estimate", "lower", "upper"]
-    columns = zip(
-        series.as_of.tolist(), series.value.tolist(), series.lower.tolist(), series.upper.tolist(), strict=True
-    )
-    return head, [[at, words.moment(at, held.unit, zone), *numbers] for at, *numbers in columns]
+    table = [[at, words.moment(at, held.unit, zone), *numbers] for at, *numbers in parts.points(series.as_of, series)]
+    return head, table
 
 
 def whole(desk: Desk, view: View, held: StreamHeld, series: Series) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from dashboard import figures, parts, sidebar, state, words
 from dashboard.desk import Desk
 from dashboard.view import View
 from sketches.decay import parse_decay
-from sketches.question import Question
 from store import Answer
-from store.catalogue import Catalogue, StreamHeld
+from store.catalogue import Catalogue
 
 
 def page(desk: Desk, catalogue: Catalogue) -> None:
@@ -44,9 +43,10 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
             "`exp:half_life=1w`.",
         )
     with parts.guarded():
-        answer = desk.ask(view, held, _question(view, held))
-        other_view = view.with_fading(parse_decay(_other(view)))
-        other = desk.ask(other_view, held, _question(other_view, held))
+        listing = replace(view, aggregate="heavy-hitters")
+        answer = desk.ask(listing, held)
+        other_view = listing.with_fading(parse_decay(_other(view)))
+        other = desk.ask(other_view, held)
         parts.incomplete(answer.provenance, held)
         if not answer.estimate.items and not other.estimate.items:
             st.info(
@@ -68,8 +68,8 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
             f"{words.safe(answer.estimate.guarantee[:1].upper() + answer.estimate.guarantee[1:])}."
         )
         parts.footer(answer.provenance, desk)
-        parts.exports("top-values", lambda: rows(answer), lambda: parts.answer_json(answer, view))
-        parts.same_on_the_command_line(view, desk.path, _question(view, held))
+        parts.exports("top-values", lambda: rows(answer), lambda: parts.answer_json(answer, listing))
+        parts.same_on_the_command_line(listing, desk.path)
 
 
 def _share() -> dict[str, Any]:
@@ -85,17 +85,6 @@ def _other(view: View) -> str:
 def _with_other(typed: str) -> View:
     spec = parse_decay(typed.strip() or "none").spec
     return replace(state.view(), against=(spec, *state.view().against[1:]))
-
-
-def _question(view: View, held: StreamHeld) -> Question:
-    return Question(
-        "heavy-hitters",
-        view.fading,
-        as_of=view.moment(held.unit),
-        top=view.top,
-        phi=view.share or None,
-        confidence=view.confidence or None,
-    )
 
 
 def rows(answer: Answer) -> tuple[list[str], list[list[Any]]]:

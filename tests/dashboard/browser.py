@@ -79,12 +79,13 @@ class Server:
         return self.process.wait(10)
 
 
-def start(store: Path, log: Path, *, port: int | None = None) -> Server:
+def start(store: Path, log: Path, *more: str, port: int | None = None) -> Server:
     """Start a server; `ready` waits for it, so that several can start at once."""
     number = port or free_port()
+    program = str(Path(sys.executable).with_name("wane"))
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("wane")), "dashboard", "--store", str(store), "--port", str(number)],
+            [program, "dashboard", "--store", str(store), "--port", str(number), *more],
             stdout=out,
             stderr=subprocess.STDOUT,
             env=os.environ | {"COVERAGE_PROCESS_START": ""},
@@ -104,8 +105,9 @@ def ready(server: Server) -> Server:
 
 
 @contextmanager
-def serving(store: Path, log: Path) -> Iterator[Server]:
-    server = start(store, log)
+def serving(store: Path, log: Path, *more: str) -> Iterator[Server]:
+    """A server for as long as it is needed; `more` are options of `wane dashboard`."""
+    server = start(store, log, *more)
     try:
         yield ready(server)
     finally:
@@ -185,6 +187,24 @@ class View:
         """Wait until a text is shown."""
         self.page.get_by_text(text).first.wait_for()
         return self
+
+    def switch(self, label: str, shown: str) -> View:
+        """Press a switch until a text is shown.
+
+        Streamlit now and then loses a click that meets a redraw: the switch springs back, and whoever clicked does so
+        again.
+        """
+        from playwright.sync_api import TimeoutError as NotInTime
+
+        switch = self.page.get_by_role("switch", name=label).or_(self.page.get_by_role("checkbox", name=label)).first
+        before = switch.is_checked()
+        for _ in range(4):
+            if switch.is_checked() == before:
+                self.page.get_by_text(label).click()
+            with contextlib.suppress(NotInTime):
+                self.page.get_by_text(shown).first.wait_for(timeout=10_000)
+                return self
+        return self.until(shown)
 
     @property
     def text(self) -> str:
@@ -296,6 +316,6 @@ def agrees(view: View, measure: str = "weight") -> dict[str, Any]:
     if answer["lower"] == answer["upper"]:
         assert view.interval.strip() == "exact"
     else:
-        between = f"{words.measured(answer['lower'], measure)} … {words.measured(answer['upper'], measure)}"
+        between = " … ".join(words.limits(answer["lower"], answer["upper"], measure))
         assert view.interval.startswith(between), (view.interval, between)
     return answer

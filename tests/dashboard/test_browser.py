@@ -163,8 +163,7 @@ def test_an_ingest_committed_meanwhile_appears_by_itself(
     view.open(**STATE)
     still = opened(server).open(**STATE)
     still.page.get_by_text("Display").click()
-    still.page.get_by_text("Refresh by itself").click()
-    still.until("refreshing is off, generation 1").settle()
+    still.switch("Refresh by itself", "refreshing is off, generation 1").settle()
     asked = len(still.sent)
     number, drawn = view.number, view.drawn()
     assert (still.number, still.drawn()) == (number, drawn)
@@ -181,8 +180,7 @@ def test_an_ingest_committed_meanwhile_appears_by_itself(
         view.page.wait_for_timeout(50)
     assert len(still.sent) == asked
     assert (still.number, still.drawn()) == (number, drawn)
-    still.page.get_by_text("Refresh by itself").click()
-    still.until("live, generation 2").settle()
+    still.switch("Refresh by itself", "live, generation 2").settle()
     assert still.number == view.number
 
 

@@ -1,10 +1,15 @@
-"""Whether the intervals of a series hold exact answers."""
+"""Whether the intervals of a series hold exact answers, and still do as they are printed."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from sketches.estimate import Series
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sketches.estimate import Series, outward
 
 LOWER = np.array([0.0, 10.0, -5.0, 1e9])
 UPPER = np.array([1.0, 10.0, -4.0, 1e9])
@@ -33,3 +38,35 @@ def test_what_is_no_number_is_not_covered_and_order_follows_which() -> None:
     found = series().covers(np.array([np.nan, -4.5, 0.5]), np.array([0, 2, 0]))
     assert found.tolist() == [False, True, True]
     assert series().covers(np.array([]), np.array([], int)).tolist() == []
+
+
+@given(st.floats(-1e308, 1e308), st.booleans())
+@example(999_999.7, True)
+@example(-1e15 - 0.5, False)
+@example(5e-324, False)
+def test_a_limit_is_rounded_outward_and_no_further_than_its_digits(limit: float, up: bool) -> None:
+    """Never inward; by less than the last of six digits, or of the whole number; and again it stays where it is."""
+    found = outward(limit, up=up)
+    assert found >= limit if up else found <= limit
+    assert abs(found - limit) <= (1 if 1e6 <= abs(limit) < 1e15 else max(1e-5 * abs(limit), 5e-324))
+    assert outward(found, up=up) == found
+
+
+@pytest.mark.parametrize(
+    ("limit", "down", "up"),
+    [
+        (27.31414, 27.3141, 27.3142),
+        (-27.31414, -27.3142, -27.3141),
+        (1_234_567.5, 1_234_567.0, 1_234_568.0),
+        (0.1, 0.1, 0.1),
+        (12.1, 12.1, 12.1),
+        (0.0, 0.0, 0.0),
+        (1e22, 1e22, 1e22),
+        (math.inf, math.inf, math.inf),
+        (-math.inf, -math.inf, -math.inf),
+    ],
+)
+def test_what_needs_no_rounding_stays(limit: float, down: float, up: float) -> None:
+    """A number of few digits is not moved because its binary form is a hair off."""
+    assert (outward(limit, up=False), outward(limit, up=True)) == (down, up)
+    assert math.isnan(outward(math.nan, up=True))

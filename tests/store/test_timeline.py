@@ -97,6 +97,13 @@ def test_times_at_the_ends_of_the_range_do_not_overflow() -> None:
     assert affected([], as_of, parse_decay("none"), SECOND).reached.tolist() == [False, False]
 
 
+def test_a_missing_epoch_is_felt_until_a_millionth_of_it_is_left() -> None:
+    """Twenty half-lives, since no bound holds before."""
+    as_of = np.array([0, 190, 200, 208, 209])
+    found = affected([Gap("a", 0, 10, "sample", "lost")], as_of, parse_decay("exp:half_life=10s"), SECOND)
+    assert found.reached.tolist() == [True, True, True, True, False]
+
+
 def test_without_fading_a_missing_epoch_is_felt_for_ever() -> None:
     as_of = np.array([-1, 0, 10, 2**40])
     found = affected([Gap("a", 0, 10, "sample", "lost")], as_of, parse_decay("none"), SECOND)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from dashboard import figures
-from dashboard.figures import Axis, Line, over_time
+from dashboard.figures import SHARE, Axis, Line, over_time
 from sketches.estimate import Item, Series
 
 AT = [datetime(2026, 1, 1) + timedelta(hours=number) for number in range(6)]  # noqa: DTZ001 - as on an axis
@@ -32,14 +33,25 @@ def numbers(column: Any) -> list[float | None]:
 
 
 def test_the_band_is_the_bounds_and_the_line_the_estimate() -> None:
-    """Upper first, then lower filled up to it, then the estimate with both bounds where the pointer reads them."""
+    """Upper first, then lower filled up to it, then the estimate."""
     upper, lower, value = over_time([line()], AXIS, "UTC").data
     assert numbers(upper.y) == UPPER.tolist()
     assert numbers(lower.y) == LOWER.tolist()
     assert numbers(value.y) == VALUE.tolist()
     assert (upper.fill, lower.fill, value.fill) == (None, "tonexty", None)
-    assert np.asarray(value.customdata).tolist() == np.stack([LOWER, UPPER], axis=-1).tolist()
     assert all(list(trace.x) == [at.isoformat() for at in AT] for trace in (upper, lower, value))
+
+
+def test_the_pointer_reads_limits_that_are_rounded_outward() -> None:
+    """Beside the estimate, in numbers and in shares, over time and in a ranking."""
+    odd = {"value": VALUE / 30, "lower": VALUE / 30 - 0.01, "upper": VALUE / 30 + 0.01}
+    for axis, first in ((AXIS, ["0.333333", "0.323333", "0.343334"]), (SHARE, ["33.3333%", "32.3333%", "34.3334%"])):
+        trace = over_time([line(**odd)], axis, "UTC").data[-1]
+        assert list(trace.customdata[0]) == first
+        assert "%{customdata[0]}</b> (%{customdata[1]} to %{customdata[2]})" in trace.hovertemplate
+    (bars,) = figures.ranking([Item("a", 1 / 3, 1 / 3 - 0.01, 1 / 3 + 0.01)]).data
+    assert list(bars.customdata[0]) == ["a", "33.3333%", "32.3333%", "34.3334%"]
+    assert "%{customdata[1]}</b> (%{customdata[2]} to %{customdata[3]})" in bars.hovertemplate
 
 
 def test_bounds_that_are_certain_are_drawn_otherwise_than_probable_ones() -> None:
@@ -64,18 +76,21 @@ def test_a_bound_that_is_unknown_breaks_the_band_on_both_sides() -> None:
     assert None not in numbers(drawn[2].y)
 
 
-def test_inside_a_missing_epoch_nothing_is_drawn_and_what_it_reaches_is_dotted() -> None:
-    """The line ends, goes on dotted while the lost events would count, and is firm again after that."""
+def test_inside_a_missing_epoch_nothing_is_drawn_and_what_it_reaches_is_dotted_without_a_band() -> None:
+    """The line ends, goes on dotted and without bounds while the lost events would count, and is firm again after."""
     inside = np.array([False, True, True, False, False, False])
     reached = np.array([False, True, True, True, True, False])
     upper, lower, firm, dotted = over_time([line(inside=inside, reached=reached)], AXIS, "UTC").data
     for trace in (upper, lower):
-        assert [number is None for number in numbers(trace.y)] == inside.tolist()
+        assert [number is None for number in numbers(trace.y)] == reached.tolist()
     assert numbers(firm.y) == [10.0, None, None, None, None, 12.0]
     assert numbers(dotted.y) == [None, None, None, 13.0, 12.5, None]
     assert (firm.line.dash, dotted.line.dash) == (None, "dot")
+    assert "customdata[1]" not in dotted.hovertemplate
     whole = over_time([line(inside=np.zeros(6, bool), reached=np.zeros(6, bool))], AXIS, "UTC").data
     assert len(whole) == 3
+    everywhere = over_time([line(inside=inside, reached=np.ones(6, bool))], AXIS, "UTC").data
+    assert [trace.name for trace in everywhere] == ["estimate", "without the missing epochs"]
 
 
 def test_silent_and_missing_stretches_are_shaded_where_they_are() -> None:
@@ -115,6 +130,7 @@ def test_the_picture_is_cut_only_where_few_wide_intervals_would_flatten_it() -> 
     assert value.max() < high < 100
     many = Line("a", list(range(size)), value, value - 1, np.full(size, 1e6), 0.9)
     assert figures._room([many]) is None
+    assert figures._room([replace(few, reached=np.arange(size) == 0)]) is None  # which is not drawn at all
     nothing = np.full(3, np.nan)
     assert figures._room([Line("a", [1, 2, 3], nothing, nothing, nothing, 0.9)]) is None
     assert over_time([Line("a", [1, 2, 3], nothing, nothing, nothing, 0.9)], AXIS, "UTC").layout.yaxis.range is None

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,17 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import app, fading, state, words
+from dashboard import app, fading, parts, state, words
 from dashboard.desk import Desk
+from dashboard.screens import compare, distribution, explore
 from dashboard.view import View
 from sketches.decay import parse_decay
+from sketches.drawn import SECOND
 from sketches.errors import QuestionError
 from sketches.question import Question
-from store import Store
+from store import Store, commit
+from store.catalogue import Gap
+from store.timeline import extent
 from tests.dashboard.unit import stores
 from tests.dashboard.unit.pages import PAGES, address, charts, column, fine, labelled, opened, widget, words_of
 from tests.dashboard.unit.stores import CALLS, NOTHING, SCRIPT, SITES, START
@@ -37,6 +42,9 @@ def _desks() -> Iterator[None]:
 def metric(test: AppTest) -> str:
     """The number of the first page."""
     return str(fine(test).metric[0].value)
+
+
+NEWEST = max(int(rows.t.max()) for rows in stores.calls().values())
 
 
 @cache
@@ -108,6 +116,31 @@ def test_the_chart_ends_at_the_number(small: Path) -> None:
     answer = store_of(small).ask(CALLS, Question("sum", "window:10m")).estimate
     assert value[-1] == pytest.approx(answer.value, rel=1e-3)
     assert all(low <= at <= high for low, at, high in zip(lower, value, upper, strict=True))
+
+
+def test_an_answer_says_what_holds_and_for_what(small: Path) -> None:
+    """Limits rounded outward, and where epochs cannot be read, that they are of the others."""
+    whole = store_of(small).ask(CALLS, Question("sum"))
+    held = store_of(small).catalogue().streams[CALLS]
+    gap = Gap("north", START, 600, "sample", "lost")
+    lost = replace(whole.provenance, missing=(gap,))
+    view, utc = View(CALLS, decay="none"), words.zone("UTC")
+    low, high, between = 200 / 3, 400 / 3, r"**66\.6666 … 133\.334**"
+    for lower, upper, confidence, badge, sure in (
+        (low, high, 0.9, f"{between} :blue-badge[90%]", "with 90% confidence between 66.6666 and 133.334"),
+        (low, high, 1.0, f"{between} :green-badge[certain]", "certainly between 66.6666 and 133.334"),
+        (100.0, 100.0, 1.0, ":green-badge[exact]", "is exactly 100 loss"),
+    ):
+        found = replace(whole.estimate, value=100.0, lower=lower, upper=upper, confidence=confidence)
+        answer = replace(whole, estimate=found)
+        assert parts.interval(answer, "weight") == badge
+        assert sure in parts.sentence(answer, view, held, utc)
+        assert "can be read" not in parts.sentence(answer, view, held, utc)
+        partial = replace(answer, provenance=lost)
+        said = re.sub(r":\w+-badge\[(.*)\]", r":orange-badge[\1, of the readable epochs only]", badge)
+        assert parts.interval(partial, "weight") == said
+        assert sure in parts.sentence(partial, view, held, utc)
+        assert parts.sentence(partial, view, held, utc).endswith(", counting only the epochs that can be read.")
 
 
 def test_a_threshold_is_typed_or_moved(small: Path) -> None:
@@ -407,6 +440,37 @@ def test_decays_sources_and_times_are_compared(small: Path) -> None:
     names = [trace.get("name") for trace in charts(fine(test))[0]["data"] if trace.get("showlegend") is not False]
     assert names == ["now", "1 h before"]
     assert address(test)["shift"] == ["1h"]
+    newest, before = test.dataframe[0].value["as of"]
+    assert (newest, before) == (words.moment(NEWEST, SECOND), words.moment(NEWEST - 3600, SECOND))
+
+
+def test_more_sources_than_are_drawn_can_be_chosen(tmp_path: Path) -> None:
+    """Here or on another page: the first four are drawn, which the page says."""
+    path = tmp_path / "many.duckdb"
+    rows = stores.calls(300)["north"]
+    sites = {f"site {number}": rows.take(np.arange(len(rows)) % 6 == number) for number in range(6)}
+    commit(path, stores.run(CALLS, sites, stores.settings("integer")))
+    test = fine(opened(path, "compare", decay="none", compare="sources", source=list(sites)))
+    names = [trace.get("name") for trace in charts(test)[0]["data"] if trace.get("showlegend") is not False]
+    assert names == list(sites)[:4]
+    assert "Drawn are the first 4 of the 6 chosen." in words_of(test)
+    widget(test, "multiselect", "Sources").set_value(list(sites)[:2]).run()
+    assert "Drawn are the first" not in words_of(fine(test))
+
+
+def test_compared_sources_are_asked_as_of_the_same_moment(own: Path) -> None:
+    """The end of the chart, also where a source has no event so late."""
+    stores.more(own)
+    test = fine(opened(own, "compare", decay="exp:half_life=5m", compare="sources", source=["north", "-south"]))
+    table = test.dataframe[0].value
+    newest = extent(Store(own).catalogue().streams[CALLS], ["north"])
+    assert newest is not None
+    assert set(table["as of"]) == {words.moment(newest[1], SECOND)}
+    expected = asked(own, "sum", "exp:half_life=5m", as_of=newest[1], sources=("-south",))
+    assert table["estimate"].tolist()[1] == expected
+    chart = charts(test)[0]
+    last = column(chart["data"][-1]["y"])[-1]
+    assert float(expected.replace(",", "")) == pytest.approx(last, rel=1e-3)
 
 
 def test_compared_numbers_are_the_answers(small: Path) -> None:
@@ -414,6 +478,10 @@ def test_compared_numbers_are_the_answers(small: Path) -> None:
     table = test.dataframe[0].value
     assert table["estimate"].tolist() == [asked(small, "sum", "window:10m"), asked(small)]
     assert table["against the first"].tolist() == ["", "higher"]
+    found = [store_of(small).ask(CALLS, Question("sum", decay)).estimate for decay in ("window:10m", "none")]
+    limits = [words.limits(one.lower, one.upper, "weight") for one in found]
+    assert list(zip(table["from"], table["to"], strict=True)) == limits
+    assert limits != [(words.number(one.lower), words.number(one.upper)) for one in found]
 
 
 def test_the_audit_puts_exact_answers_into_the_band(small: Path) -> None:
@@ -447,8 +515,27 @@ def test_health_counts_and_checks(small: Path, own: Path) -> None:
     assert any("1 epoch cannot answer" in one.value for one in test.error)
     test = fine(opened(own, "explore", decay="none", span=""))
     assert any("Incomplete: 1 epoch is missing" in one.value for one in test.warning)
+    told = words_of(test)
+    assert "of the readable epochs only]" in told
+    assert "counting only the epochs that can be read" in told
+    assert "green-badge" not in told
+    assert "blue-badge" not in told
     chart = max(charts(test), key=lambda one: len(one["data"]))
     assert "without the missing epochs" in [trace.get("name") for trace in chart["data"]]
+
+
+def test_the_audit_counts_only_where_there_is_a_band(own: Path) -> None:
+    """Exact answers know the events of an epoch that cannot be read, so no interval can be held to them."""
+    start = min(epoch.start for epoch in Store(own).catalogue().streams[CALLS].epochs if epoch.source == "north")
+    replace_payload(own, "north", start, b"broken")
+    for decay, some in (("window:10m", True), ("none", False)):
+        test = fine(opened(own, "audit", decay=decay))
+        widget(test, "button", "Check against the raw files").click().run()
+        inside, dots = map(int, re.findall(r"\d+", fine(test).metric[0].value))
+        assert (0 < dots < 24) == some
+        assert inside >= dots / 2
+    assert dots == 0
+    app.desk_of(str(own))._exact.close()  # type: ignore[union-attr]
 
 
 def test_a_commit_is_seen_at_the_next_drawing(own: Path) -> None:
@@ -523,6 +610,26 @@ def test_a_picture_and_the_exports_stand_on_every_chart_s_page(small: Path) -> N
     assert "wane query --store" in test.code[0].value
     text = to_csv(["a", "b"], [["=1+1", 2.5], ["-x", None], ['fine, "so"', np.nan]])
     assert text == 'a,b\n\'=1+1,2.5\n\'-x,\n"fine, ""so""",nan\n'
+
+
+def test_exported_rows_hold_what_is_drawn_each_in_its_column(small: Path) -> None:
+    """Of a series, of both curves of a distribution, and of all sides that are compared."""
+    desk, view = app.desk_of(str(small)), View(CALLS, decay="window:10m")
+    held = desk.catalogue().streams[CALLS]
+    as_of = np.array([START + 100, START + 3000])
+    series, provenance = desk.series(view, held, as_of)
+    columns = [series.as_of, series.value, series.lower, series.upper]
+    head, table = explore.rows(series, view, held)
+    assert head == ["as_of", "time", "estimate", "lower", "upper"]
+    assert [[at, *numbers] for at, _, *numbers in table] == np.array(columns, object).T.tolist()
+    sides = [compare.Side("one", view), compare.Side("two", view)]
+    head, both = compare.rows(sides, [(series, provenance)] * 2, held, view)
+    assert head == ["compared", "as_of", "time", "estimate", "lower", "upper"]
+    assert both == [[name, *row] for name in ("one", "two") for row in table]
+    curve, _ = desk.quantiles(view, held, np.array([0.5]))
+    head, found = distribution.rows(curve, curve)
+    assert head == ["curve", "at", "estimate", "lower", "upper"]
+    assert found[1] == ["weight at or above", 0.5, curve.value[0], curve.lower[0], curve.upper[0]]
 
 
 def test_a_view_is_one_session_s_own(small: Path) -> None:

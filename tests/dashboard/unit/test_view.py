@@ -302,9 +302,9 @@ def test_a_view_that_lacks_something_says_what() -> None:
             View(aggregate=aggregate, decay="none").question(SECOND)
 
 
-def spoken(capsys: pytest.CaptureFixture[str], view: View, path: Path, question: Question | None = None) -> Any:
+def spoken(capsys: pytest.CaptureFixture[str], view: View, path: Path) -> Any:
     """What the command of a view prints, from its text as a shell would read it."""
-    program, *words = shlex.split(command(view, path, question))
+    program, *words = shlex.split(command(view, path))
     assert program == "wane"
     assert wane.main([*words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -375,15 +375,34 @@ def test_the_commands_of_a_stream_of_texts_give_its_numbers(
 
 
 def test_the_command_of_a_list_gives_the_list(small: Path, desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page of top values asks with a question of its own."""
-    view = View(PAGES, decay="exp:half_life=20m", top=3, share=0.05)
-    question = Question("heavy-hitters", view.fading, top=view.top, phi=view.share)
-    items = desk.ask(view, desk.catalogue().streams[PAGES], question).estimate.items
-    found = spoken(capsys, view, small, question)["items"]
+    """As many values as asked for, of no less than the share asked for."""
+    view = View(PAGES, aggregate="heavy-hitters", decay="exp:half_life=20m", top=3, share=0.05)
+    assert view.question(SECOND) == Question("heavy-hitters", view.fading, top=3, phi=0.05)
+    assert replace(view, share=0.0).question(SECOND) == Question("heavy-hitters", view.fading, top=3)
+    items = desk.ask(view, desk.catalogue().streams[PAGES]).estimate.items
+    found = spoken(capsys, view, small)["items"]
     assert len(items) == 3
     assert [(one["value"], one["estimate"], one["lower"], one["upper"]) for one in found] == [
         (item.value, item.estimate, item.lower, item.upper) for item in items
     ]
+
+
+def test_the_command_line_prints_limits_outward(
+    small: Path, desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the answer and of every value in a list, as the page does."""
+    view = View(PAGES, aggregate="heavy-hitters", decay="exp:half_life=20m", top=3)
+    answer = desk.ask(view, desk.catalogue().streams[PAGES])
+    third = [replace(item, lower=item.lower / 3, upper=2 / 3) for item in answer.estimate.items]
+    estimate = replace(answer.estimate, lower=1 / 3, upper=2_000_000.1, items=tuple(third))
+    monkeypatch.setattr(Store, "ask", lambda *_, **__: replace(answer, estimate=estimate))
+    assert wane.main(shlex.split(command(view, small))[1:]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == ["lower        0.333333", "upper        2,000,001"]
+    for text, item in zip(lines[4:7], third, strict=True):
+        low, high = text.split()[-3], text.split()[-1]
+        assert float(low) <= item.lower
+        assert float(high) == 0.666667 > item.upper
 
 
 def test_a_store_and_a_stream_that_begin_with_a_minus_are_no_options() -> None:

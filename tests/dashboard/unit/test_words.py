@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -49,6 +50,37 @@ def test_numbers(value: float, text: str) -> None:
 )
 def test_shares_are_per_cent(value: float, text: str) -> None:
     assert words.measured(value, "share") == text
+
+
+def read(text: str) -> float:
+    """A printed number as a person takes it."""
+    bare = text.replace(",", "")
+    return float(Decimal(bare[:-1]) / 100) if bare.endswith("%") else float(bare)
+
+
+@given(st.floats(-1e308, 1e308), st.sampled_from(["weight", "events", "value", "square"]))
+@example(0.1 + 0.2, "weight")
+@example(1_234_567.2, "events")
+def test_printed_limits_hold_all_that_the_limits_hold(limit: float, measure: str) -> None:
+    """Read back, the lower one is not above and the upper one not below what it was."""
+    low, high = words.limits(limit, limit, measure)
+    assert read(low) <= limit <= read(high)
+    assert math.isclose(read(low), limit, rel_tol=1.1e-5, abs_tol=1e-320)
+
+
+@given(st.floats(0, 1))
+@example(0.1234567)
+@example(0.3)
+def test_printed_limits_of_shares_do_too(share: float) -> None:
+    low, high = words.limits(share, share, "share")
+    assert low.endswith("%")
+    assert high.endswith("%")
+    assert read(low) <= share <= read(high)
+
+
+def test_limits_that_are_none_are_said_in_words() -> None:
+    assert words.limits(-math.inf, math.inf, "weight") == ("minus unbounded", "unbounded")
+    assert words.limits(math.nan, math.nan, "share") == ("no data", "no data")
 
 
 @pytest.mark.parametrize(
