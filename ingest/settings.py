@@ -34,7 +34,7 @@ _LARGEST: Final = 1 << 20  # bytes of a settings file
 _LONGEST: Final = 10_000  # characters of an expression
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 _LABEL: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,40}")  # short enough to stand beside an axis
-_SHARED: Final = ("epsilon", "delta", "seed", "unit")  # keywords of `build` that a stream sets for all its families
+_SHARED: Final = ("seed", "unit", "span")  # keywords of `build` that a stream sets for all its families
 
 
 class SettingsError(WaneError):
@@ -65,7 +65,13 @@ class StreamSettings:
 
     def build_keywords(self, family: str) -> dict[str, Any]:
         """What `build` of a family takes besides the events."""
-        shared = {"epsilon": self.epsilon, "delta": self.delta, "seed": self.seed, "unit": self.unit}
+        shared = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "seed": self.seed,
+            "unit": self.unit,
+            "span": self.epoch,
+        }
         known = inspect.signature(FAMILIES[family].build).parameters
         return {name: value for name, value in shared.items() if name in known} | dict(self.extra.get(family, {}))
 

@@ -43,6 +43,8 @@ def read_head(reader: Reader) -> tuple[Kind, Extremes, Labels]:
     extremes = Extremes()
     if reader.u8():
         extremes = Extremes(reader.i64(), reader.i64(), reader.f64(), reader.f64(), reader.u64())
+        if not -MAX_TIME <= (extremes.oldest or 0) <= (extremes.newest or 0) <= MAX_TIME:
+            raise CorruptError("the oldest or the newest time is out of range")
         if not (abs(extremes.least_value) <= MAX_VALUE and abs(extremes.greatest_value) <= MAX_VALUE):
             raise CorruptError("the least or the greatest value is out of range")
         if not 1 <= extremes.greatest_weight <= MAX_WEIGHT:

@@ -38,7 +38,7 @@ class TimeUnit:
     numerator: int = 1
     denominator: int = 1
 
-    def seconds(self, ages: Ints) -> Floats:
+    def seconds(self, ages: Ints | Floats) -> Floats:
         return np.asarray(ages * np.float64(self.numerator) / np.float64(self.denominator))
 
 

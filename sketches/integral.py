@@ -25,7 +25,6 @@ from sketches.question import Question
 from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
 
 _ORDERED: Final = ("selectivity", "rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum")
-_ANSWERED: Final = ("sum", "frequency", "heavy-hitters", *_ORDERED)
 
 _Limits = tuple[float, float, float]  # value, lower, upper
 
@@ -91,6 +90,7 @@ class Integral:
     """
 
     family: ClassVar[str] = "integral"
+    answered: ClassVar[tuple[str, ...]] = ("sum", "frequency", "heavy-hitters", *_ORDERED)
 
     parameters: IntegralParameters
     copies: tuple[ExpirySample, ...] = field(repr=False)
@@ -263,9 +263,11 @@ class Integral:
     def _check(self, question: Question, as_of: int) -> None:
         """Refuse what the sketch was not built for."""
         assert isinstance(question.decay, Decay)
-        if question.aggregate not in _ANSWERED or question.of == "value":
+        if question.aggregate not in self.answered or question.of == "value":
             asked = question.aggregate + (" of the value" if question.of == "value" else "")
-            raise UnanswerableError(f"the integral family does not answer {asked}; it answers {', '.join(_ANSWERED)}")
+            raise UnanswerableError(
+                f"the integral family does not answer {asked}; it answers {', '.join(self.answered)}"
+            )
         if question.decay != self.parameters.decay:
             raise UnanswerableError(
                 f"the sketch was built for the decay {self.parameters.decay.spec}; the question asks for "

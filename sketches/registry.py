@@ -7,11 +7,16 @@ from functools import reduce
 from typing import Final
 
 from sketches import wire
+from sketches.exponential import Exponential
 from sketches.family import Sketch
+from sketches.histogram import Histogram
 from sketches.integral import Integral
+from sketches.qdigest import QDigest
 from sketches.sample import Sample
 
-FAMILIES: Final[Mapping[str, type[Sketch]]] = {family.family: family for family in (Sample, Integral)}
+FAMILIES: Final[Mapping[str, type[Sketch]]] = {
+    family.family: family for family in (Sample, Integral, Histogram, QDigest, Exponential)
+}
 
 
 def load(data: bytes | memoryview) -> Sketch:

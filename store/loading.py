@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
+from sketches.boxes import Boxes
+from sketches.digest import Digest
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
+from sketches.exponential import Exponential
 from sketches.family import Sketch
 from sketches.integral import Integral
 from sketches.registry import load
@@ -24,6 +27,8 @@ from store.catalogue import Catalogue, Gap, StreamHeld, catalogue_in
 from store.database import connected
 
 Slot = tuple[int, int]  # start and length of an epoch, whatever the source
+Askable = Sampled | Integral | Boxes
+Part = Sampled | Integral | tuple[Digest | Exponential, ...]  # of one epoch
 
 # Merged to answer, the union of many sources may keep several sketches' worth of rows, for accuracy; not all of them,
 # for speed.
@@ -39,7 +44,7 @@ class Selection:
     family: str
     generation: int = -1
     slots: dict[Slot, _Merged] = field(default_factory=dict)
-    askable: Sampled | Integral | None = None
+    askable: Askable | None = None
 
     @property
     def nbytes(self) -> int:
@@ -60,7 +65,7 @@ class _Merged:
     """One epoch of all selected sources."""
 
     written: Mapping[str, int]  # source → generation of its row
-    sketch: Sampled | Integral | None
+    sketch: Part | None
     gaps: tuple[Gap, ...]
     stored: int
     nbytes: int
@@ -151,7 +156,8 @@ def _merge(
     return _Merged(dict(written), merged, tuple(gaps), stored, size)
 
 
-def _union(sketches: Sequence[Sketch]) -> tuple[Sampled | Integral | None, int]:
+def _union(sketches: Sequence[Sketch]) -> tuple[Part | None, int]:
+    """What an epoch's sources come to: what forgives repeats is merged, what counts them stays side by side."""
     if not sketches:
         return None, 0
     samples = [sketch for sketch in sketches if isinstance(sketch, Sample)]
@@ -159,13 +165,16 @@ def _union(sketches: Sequence[Sketch]) -> tuple[Sampled | Integral | None, int]:
         sample = Sample.union(samples, room=ANSWER_ROOM) if len(samples) > 1 else samples[0]
         return sample.sampled, 64 * sample.kept
     integrals = [sketch for sketch in sketches if isinstance(sketch, Integral)]
-    merged = integrals[0]
-    for sketch in integrals[1:]:
-        merged = merged.merge(sketch)
-    return merged, merged.nbytes * 4
+    if integrals:
+        merged = integrals[0]
+        for sketch in integrals[1:]:
+            merged = merged.merge(sketch)
+        return merged, merged.nbytes * 4
+    counted = tuple(sketch for sketch in sketches if isinstance(sketch, Digest | Exponential))
+    return counted, 64 * sum(sketch.kept for sketch in counted)
 
 
-def _together(selection: Selection) -> Sampled | Integral | None:
+def _together(selection: Selection) -> Askable | None:
     parts = [merged.sketch for _, merged in sorted(selection.slots.items()) if merged.sketch is not None]
     if not parts:
         return None
@@ -175,6 +184,12 @@ def _together(selection: Selection) -> Sampled | Integral | None:
     try:
         if len(kinds) > 1:
             raise IncompatibleError("samples of different kinds of values: " + ", ".join(sorted(kinds)))
-        return Sampled.side_by_side(samples) if samples else Integral.union(integrals)
+        if samples:
+            return Sampled.side_by_side(samples)
+        if integrals:
+            return Integral.union(integrals)
+        counted: list[Any] = [sketch for part in parts if isinstance(part, tuple) for sketch in part]
+        boxes: Boxes = type(counted[0]).side_by_side(counted)
+        return boxes
     except IncompatibleError as error:
         raise UnanswerableError(f"the epochs of stream {selection.stream!r} were built differently: {error}") from error

@@ -20,17 +20,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sketches.boxes import Boxes
 from sketches.curves import Curve
 from sketches.decay import Decay
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Series
 from sketches.events import Kind
-from sketches.integral import Integral
 from sketches.question import Question
 from sketches.sampled import Sampled
 from store.catalogue import Catalogue, Epoch, Gap, StreamHeld, read_catalogue
 from store.database import WAIT
-from store.loading import Selection, refresh
+from store.loading import Askable, Selection, refresh
+from store.planner import pick
 
 MEMORY: Final = 1 << 30  # bytes of merged sketches kept between questions
 
@@ -144,23 +145,37 @@ class Store:
         start = time.perf_counter()
         moments = np.asarray(as_of, np.int64)
         with self._turn:
-            selection, held, why = self._select(stream, question, sources, family)
+            selection, held, why = self._select(stream, question, sources, family, past=True)
             askable = self._askable(selection)
             series = askable.series(_valued(question, askable), moments)
             provenance = self._provenance([selection], held, question, moments, why, start)
         return replace(series, guarantee=_marked(series.guarantee, provenance)), provenance
 
     def threshold_curve(
-        self, stream: str, question: Question, thresholds: ArrayLike, *, sources: Sequence[str] = ()
+        self,
+        stream: str,
+        question: Question,
+        thresholds: ArrayLike,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
     ) -> tuple[Curve, Provenance]:
         """Σ w·f over v ≥ τ against τ, under the question's decay."""
-        return self._curve(stream, question, sources, lambda sampled, asked: sampled.threshold_curve(asked, thresholds))
+        asked = Question("correlated-sum", question.decay, question.as_of, tau=0.0, confidence=question.confidence)
+        return self._curve(stream, asked, sources, family, lambda one, put: one.threshold_curve(put, thresholds))
 
     def quantile_curve(
-        self, stream: str, question: Question, shares: ArrayLike, *, sources: Sequence[str] = ()
+        self,
+        stream: str,
+        question: Question,
+        shares: ArrayLike,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
     ) -> tuple[Curve, Provenance]:
         """The value at every share, under the question's decay."""
-        return self._curve(stream, question, sources, lambda sampled, asked: sampled.quantile_curve(asked, shares))
+        asked = Question("quantile", question.decay, question.as_of, phi=0.5, confidence=question.confidence)
+        return self._curve(stream, asked, sources, family, lambda one, put: one.quantile_curve(put, shares))
 
     def compare(
         self, stream: str, question: Question, decays: Iterable[Decay | str], *, sources: Sequence[str] = ()
@@ -168,13 +183,19 @@ class Store:
         """The same question under several decays, side by side."""
         return [self.ask(stream, replace(question, decay=decay), sources=sources) for decay in decays]
 
-    def _curve(self, stream: str, question: Question, sources: Sequence[str], draw: Any) -> tuple[Curve, Provenance]:
+    def _curve(
+        self, stream: str, question: Question, sources: Sequence[str], family: str | None, draw: Any
+    ) -> tuple[Curve, Provenance]:
         start = time.perf_counter()
         with self._turn:
-            selection, held, why = self._select(stream, question, sources, "sample")
+            selection, held, why = self._select(stream, question, sources, family)
             question = self._dated(question, held, selection.sources)
-            sampled = self._askable(selection)
-            curve = draw(sampled, question)
+            askable = self._askable(selection)
+            if not isinstance(askable, Sampled | Boxes):
+                raise UnanswerableError(
+                    f"family {selection.family!r} has no curves; sample, qdigest and exponential have"
+                )
+            curve = draw(askable, question)
             moments = np.array([question.as_of or 0])
             return curve, self._provenance([selection], held, question, moments, why, start)
 
@@ -185,6 +206,8 @@ class Store:
         sources: Sequence[str],
         family: str | None,
         catalogue: Catalogue | None = None,
+        *,
+        past: bool = False,
     ) -> tuple[Selection, StreamHeld, str]:
         catalogue = catalogue or self.catalogue()
         while True:
@@ -192,7 +215,11 @@ class Store:
             chosen = tuple(sorted(set(sources))) if sources else tuple(held.sources)
             for source in chosen:
                 _known("source", source, held.sources)
-            picked, why = _pick(held, question, family)
+            if family is not None:
+                _known("family", family, sorted(held.sketches))
+            newest = held.newest(chosen)
+            before = question.as_of is not None and newest is not None and question.as_of < newest
+            picked, why = pick(held, question, family, past or before)
             key = (stream, chosen, picked)
             selection = self._selections.setdefault(key, Selection(stream, chosen, picked))
             self._selections.move_to_end(key)
@@ -207,7 +234,7 @@ class Store:
         _known("stream", stream, list(catalogue.streams))
         return catalogue.streams[stream]
 
-    def _askable(self, selection: Selection) -> Sampled | Integral:
+    def _askable(self, selection: Selection) -> Askable:
         if selection.askable is None:
             sources = ", ".join(selection.sources[:5])
             raise UnanswerableError(
@@ -274,20 +301,6 @@ class Store:
         return tuple(parts)
 
 
-def _pick(held: StreamHeld, question: Question, asked: str | None) -> tuple[str, str]:
-    """The family, by what each guarantees and never by what it would answer: the narrowest of several random intervals
-    covers less often than each of them says."""
-    stored = sorted(held.sketches)
-    if asked is not None:
-        _known("family", asked, stored)
-        return asked, "asked for"
-    if "sample" in stored:
-        return "sample", "the only stored family that answers every aggregate under any decay"
-    if not stored:
-        raise UnanswerableError(f"stream {held.name!r} holds no sketches yet")
-    return stored[0], f"the only stored family for {question.aggregate}"
-
-
 def _asked_epochs(held: StreamHeld, wanted: set[str], decay: Decay, moments: NDArray[np.int64]) -> list[Epoch]:
     """The epochs that can carry weight at one of these times: begun by then, and not wholly beyond the horizon."""
     if len(moments) == 0:
@@ -334,7 +347,7 @@ def _marked(guarantee: str, provenance: Provenance) -> str:
     return f"INCOMPLETE: {count} missing ({named}{more}); for the rest: {guarantee}"
 
 
-def _valued(question: Question, askable: Sampled | Integral) -> Question:
+def _valued(question: Question, askable: Askable) -> Question:
     """A value given as text is a key where the stream's values are keys, else the number that it spells."""
     kind = askable.drawn.kind if isinstance(askable, Sampled) else askable.kind
     if not isinstance(question.value, str) or kind is Kind.KEY:

@@ -49,6 +49,7 @@ class Family:
     key_questions: tuple[Question, ...] = ()  # none: text values are not for this family
     duplicate_insensitive: bool = True
     batches_leave_no_trace: bool = True  # many inserts give the bytes of one build
+    merges_leave_no_trace: bool = True  # the tree of merges does not show in the bytes
     random: bool = True  # the seed decides more than the number in the header
     answers_the_past: bool = True  # as-of times before the newest event
     streams: tuple[str, ...] = field(default=tuple(STREAMS))
@@ -183,10 +184,11 @@ class Conformance:
     @given(few_events(), st.integers(0, 5))
     @settings(max_examples=40, suppress_health_check=[HealthCheck.differing_executors])
     def test_merging_commutes_and_associates(self, family: Family, stream: Stream, cut: int) -> None:
-        """Whatever the order and the tree of merges, the bytes are the same."""
+        """Whatever the order and, where promised, the tree of merges, the bytes are the same."""
         a, b, c = (family.of(part) for part in stream.split(3, cut))
         assert a.merge(b).to_bytes() == b.merge(a).to_bytes()
-        assert a.merge(b).merge(c).to_bytes() == a.merge(b.merge(c)).to_bytes()
+        if family.merges_leave_no_trace:
+            assert a.merge(b).merge(c).to_bytes() == a.merge(b.merge(c)).to_bytes()
 
     @given(few_events(), st.integers(0, 5))
     @settings(max_examples=40, suppress_health_check=[HealthCheck.differing_executors])
@@ -426,13 +428,12 @@ def _all_harmless(family: Family, stream: Stream, forged: list[Envelope]) -> Non
             except CorruptError:
                 continue
             loaded.to_bytes()
-            for question in (questions[turn % len(questions)], questions[turn // 3 % len(questions)]):
-                with suppress(WaneError), np.errstate(all="ignore"):
-                    loaded.answer(question)
+            with suppress(WaneError), np.errstate(all="ignore"):
+                loaded.answer(questions[turn % len(questions)])
             with suppress(WaneError):
                 sketch.merge(loaded).to_bytes()
     with little_memory():
-        for data in sealed:
+        for data in sealed[::4]:
             with suppress(CorruptError):
                 type(sketch).from_bytes(data)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sketches import Question, Sample
+from sketches.exponential import Exponential
+from sketches.histogram import Histogram
 from sketches.integral import Integral
+from sketches.qdigest import QDigest
 from tests.sketches.conformance import Conformance, Family, elsewhere_digests
 
 EVERYTHING = (
@@ -50,6 +55,10 @@ OF_UNITS = (
 )
 OF_UNITS_OF_KEYS = (Question("sum", FADING), Question("heavy-hitters", FADING), Question("frequency", FADING, value=""))
 
+COUNTED = {"duplicate_insensitive": False, "batches_leave_no_trace": False, "merges_leave_no_trace": False}
+HALVING = "exp:half_life=10m"
+OF_HALVING = tuple(replace(question, decay=HALVING) for question in OF_UNITS)
+
 FAMILIES = [
     Family("sample", Sample.build, {"epsilon": 0.2}, {"epsilon": 0.3}, EVERYTHING, OF_KEYS),
     Family(
@@ -60,6 +69,37 @@ FAMILIES = [
         OF_UNITS,
         OF_UNITS_OF_KEYS,
         answers_the_past=False,
+    ),
+    Family(
+        "histogram",
+        Histogram.build,
+        {"epsilon": 0.2, "span": 600},
+        {"epsilon": 0.3, "span": 900},
+        tuple(one for one in EVERYTHING if one.aggregate in Histogram.answered and one.of == "weight"),
+        tuple(one for one in OF_KEYS if one.aggregate in Histogram.answered),
+        random=False,
+        **COUNTED,
+    ),
+    Family(
+        "qdigest",
+        QDigest.build,
+        {"epsilon": 0.2, "span": 600},
+        {"epsilon": 0.3, "span": 900},
+        tuple(one for one in EVERYTHING if one.aggregate in QDigest.answered and one.of == "weight"),
+        tuple(one for one in OF_KEYS if one.aggregate in QDigest.answered),
+        random=False,
+        **COUNTED,
+    ),
+    Family(
+        "exponential",
+        Exponential.build,
+        {"epsilon": 0.2, "decay": HALVING},
+        {"epsilon": 0.3, "decay": "exp:half_life=1h"},
+        OF_HALVING,
+        (Question("sum", HALVING), Question("heavy-hitters", HALVING), Question("frequency", HALVING, value="")),
+        random=False,
+        answers_the_past=False,
+        **COUNTED,
     ),
 ]
 
