@@ -7,8 +7,12 @@ from sketches.decay import Decay, DecayClass, parse_decay
 from sketches.drawn import TimeUnit
 from sketches.estimate import Estimate, Item, Series
 from sketches.events import Events
+from sketches.exponential import Exponential
+from sketches.histogram import Histogram
 from sketches.integral import Integral
+from sketches.qdigest import QDigest
 from sketches.question import AGGREGATES, Question
+from sketches.retractable import Retractable
 from sketches.sample import Sample
 
 __all__ = [
@@ -17,9 +21,13 @@ __all__ = [
     "DecayClass",
     "Estimate",
     "Events",
+    "Exponential",
+    "Histogram",
     "Integral",
     "Item",
+    "QDigest",
     "Question",
+    "Retractable",
     "Sample",
     "Series",
     "TimeUnit",

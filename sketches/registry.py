@@ -12,10 +12,11 @@ from sketches.family import Sketch
 from sketches.histogram import Histogram
 from sketches.integral import Integral
 from sketches.qdigest import QDigest
+from sketches.retractable import Retractable
 from sketches.sample import Sample
 
 FAMILIES: Final[Mapping[str, type[Sketch]]] = {
-    family.family: family for family in (Sample, Integral, Histogram, QDigest, Exponential)
+    family.family: family for family in (Sample, Integral, Histogram, QDigest, Exponential, Retractable)
 }
 
 

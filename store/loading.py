@@ -21,14 +21,15 @@ from sketches.exponential import Exponential
 from sketches.family import Sketch
 from sketches.integral import Integral
 from sketches.registry import load
+from sketches.retractable import Retractable
 from sketches.sample import Sample
 from sketches.sampled import Sampled
 from store.catalogue import Catalogue, Gap, StreamHeld, catalogue_in
 from store.database import connected
 
 Slot = tuple[int, int]  # start and length of an epoch, whatever the source
-Askable = Sampled | Integral | Boxes
-Part = Sampled | Integral | tuple[Digest | Exponential, ...]  # of one epoch
+Askable = Sampled | Integral | Retractable | Boxes
+Part = Sampled | Integral | Retractable | tuple[Digest | Exponential, ...]  # of one epoch
 
 # Merged to answer, the union of many sources may keep several sketches' worth of rows, for accuracy; not all of them,
 # for speed.
@@ -170,6 +171,10 @@ def _union(sketches: Sequence[Sketch]) -> tuple[Part | None, int]:
         for sketch in integrals[1:]:
             merged = merged.merge(sketch)
         return merged, merged.nbytes * 4
+    tables = [sketch for sketch in sketches if isinstance(sketch, Retractable)]
+    if tables:
+        table = Retractable.union(tables)
+        return table, table.counters.nbytes
     counted = tuple(sketch for sketch in sketches if isinstance(sketch, Digest | Exponential))
     return counted, 64 * sum(sketch.kept for sketch in counted)
 
@@ -180,6 +185,7 @@ def _together(selection: Selection) -> Askable | None:
         return None
     samples = [part for part in parts if isinstance(part, Sampled)]
     integrals = [part for part in parts if isinstance(part, Integral)]
+    tables = [part for part in parts if isinstance(part, Retractable)]
     kinds = {part.drawn.kind for part in samples if part.drawn.newest is not None}
     try:
         if len(kinds) > 1:
@@ -188,6 +194,8 @@ def _together(selection: Selection) -> Askable | None:
             return Sampled.side_by_side(samples)
         if integrals:
             return Integral.union(integrals)
+        if tables:
+            return Retractable.union(tables)
         counted: list[Any] = [sketch for part in parts if isinstance(part, tuple) for sketch in part]
         boxes: Boxes = type(counted[0]).side_by_side(counted)
         return boxes

@@ -17,6 +17,7 @@ from sketches.histogram import Histogram
 from sketches.integral import Integral
 from sketches.qdigest import QDigest
 from sketches.question import Question
+from sketches.retractable import Retractable
 from store.catalogue import StreamHeld
 
 _TOTALS: Final = ("sum", "count")
@@ -133,6 +134,20 @@ def _exponential(held: StreamHeld, question: Question, past: bool) -> _Promise |
     return _sure(epsilon * (2.0 if question.tau_quantile is not None else 1.0))
 
 
+def _retractable(held: StreamHeld, question: Question, past: bool) -> _Promise | None:
+    if past or question.aggregate not in Retractable.answered or question.of == "value":
+        return None
+    if _built_for(held, "retractable") != _decay(question):
+        return None
+    epsilon, delta = (
+        _accuracy(held, "retractable", "epsilon", _EPSILON),
+        _accuracy(held, "retractable", "delta", _DELTA),
+    )
+    if question.aggregate == "sum":
+        return _Promise(0.0, True, "never outside its bounds, which rounding alone sets apart")
+    return _Promise(epsilon, False, f"at most {epsilon:.3g} too large with probability {1.0 - delta:.3g}")
+
+
 def _sure(width: float) -> _Promise:
     return _Promise(width, True, f"never outside bounds {width:.3g} wide")
 
@@ -143,4 +158,5 @@ _PROMISES: Final[Mapping[str, Callable[[StreamHeld, Question, bool], _Promise | 
     "histogram": _histogram,
     "qdigest": _qdigest,
     "exponential": _exponential,
+    "retractable": _retractable,
 }

@@ -11,6 +11,7 @@ from sketches.exponential import Exponential
 from sketches.histogram import Histogram
 from sketches.integral import Integral
 from sketches.qdigest import QDigest
+from sketches.retractable import Retractable
 from tests.sketches.conformance import Conformance, Family, elsewhere_digests
 
 EVERYTHING = (
@@ -98,6 +99,16 @@ FAMILIES = [
         OF_HALVING,
         (Question("sum", HALVING), Question("heavy-hitters", HALVING), Question("frequency", HALVING, value="")),
         random=False,
+        answers_the_past=False,
+        **COUNTED,
+    ),
+    Family(
+        "retractable",
+        Retractable.build,
+        {"epsilon": 0.2, "decay": HALVING},
+        {"epsilon": 0.3, "decay": "exp:half_life=1h"},
+        (Question("sum", HALVING), Question("frequency", HALVING, value=7)),
+        (Question("sum", HALVING), Question("frequency", HALVING, value="")),
         answers_the_past=False,
         **COUNTED,
     ),
