@@ -135,16 +135,20 @@ class Desk:
         """The value at every share, under the view's decay."""
         question = Question("median", view.fading, as_of=view.moment(held.unit), confidence=view.confidence or None)
         return self._once(
-            ("quantiles", view.stream, view.source, question, shares.tobytes()),
-            lambda: self.store.quantile_curve(view.stream, question, shares, sources=view.source),
+            ("quantiles", view.stream, view.source, view.family, question, shares.tobytes()),
+            lambda: self.store.quantile_curve(
+                view.stream, question, shares, sources=view.source, family=view.family or None
+            ),
         )
 
     def thresholds(self, view: View, held: StreamHeld, at: NDArray[np.float64]) -> tuple[Curve, Provenance]:
         """The weight at or above every threshold, under the view's decay."""
         question = Question("sum", view.fading, as_of=view.moment(held.unit), confidence=view.confidence or None)
         return self._once(
-            ("thresholds", view.stream, view.source, question, at.tobytes()),
-            lambda: self.store.threshold_curve(view.stream, question, at, sources=view.source),
+            ("thresholds", view.stream, view.source, view.family, question, at.tobytes()),
+            lambda: self.store.threshold_curve(
+                view.stream, question, at, sources=view.source, family=view.family or None
+            ),
         )
 
     def steps(self, view: View) -> list[float]:

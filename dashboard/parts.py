@@ -199,7 +199,8 @@ def same_on_the_command_line(view: View, store: Any) -> None:
 def footer(provenance: Provenance, desk: Desk) -> None:
     """Where the numbers come from and what they cost."""
     st.caption(
-        f"Generation {provenance.generation:,} · {words.counted(provenance.epochs, 'epoch')} of "
+        f"Drawn by {words.safe(provenance.family)} · Generation {provenance.generation:,} · "
+        f"{words.counted(provenance.epochs, 'epoch')} of "
         f"{words.counted(len(provenance.sources), 'source')} · {words.size(provenance.sketch_bytes)} of sketches · "
         f"computed in {desk.spent_ms:.0f} ms"
     )
