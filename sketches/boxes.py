@@ -21,18 +21,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from sketches.answers import DEFAULT_TOP, ORDERED
 from sketches.curves import Curve
 from sketches.decay import Decay, NoDecay, Window
-from sketches.drawn import Extremes
+from sketches.drawn import Extremes, TimeUnit
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series
-from sketches.events import Kind, Labels
+from sketches.events import MAX_TIME, Kind, Labels
 from sketches.hashing import hash_one
 from sketches.order import CODES, greatest_code, least_code, values_of
 from sketches.question import Question
@@ -41,11 +42,53 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Limits = tuple[Floats, Floats, Floats]  # value, lower, upper, one entry a moment
-Factors = Callable[[Decay, Ints], tuple[Floats, Floats]]  # least and greatest f of each range of time, by moment
 
 _ROUNDING: Final = 1e-12
 _LOST: Final = 1e-250  # more than all masses that were too small to be numbers
 _CHUNK: Final = 1 << 21  # evaluations of f at a time
+
+
+class Ranges(Protocol):
+    """The ranges of time that boxes lie in."""
+
+    def __len__(self) -> int: ...
+
+    def factors(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+        """The least and the greatest f that an event of each range can have, a row a moment."""
+
+    def alive(self, decay: Decay, moments: Ints, rows: Ints) -> Ints:
+        """How many of the rows of each range may carry weight, summed up, at every moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRanges:
+    """Ranges from a first to a last time: f at the oldest and at the newest one that a moment has seen."""
+
+    first: Ints
+    last: Ints
+    unit: TimeUnit
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def factors(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+        unit = self.unit
+        shape = (len(moments), len(self.first))
+        oldest, newest = np.empty(shape), np.empty(shape)
+        _ages(moments, self.first, self.last, np.float64(unit.numerator), np.float64(unit.denominator), oldest, newest)
+        least, most = decay(oldest), decay(newest)
+        return np.minimum(least, most, out=least), most
+
+    def alive(self, decay: Decay, moments: Ints, rows: Ints) -> Ints:
+        unit = self.unit
+        reach = decay.horizon * unit.denominator / unit.numerator
+        begun, faded = np.argsort(self.first, kind="stable"), np.argsort(self.last, kind="stable")
+        come, gone = (np.concatenate(([0], np.cumsum(rows[order]))) for order in (begun, faded))
+        here = come[np.searchsorted(self.first[begun], moments, side="right")]
+        if reach > 2.0 * MAX_TIME:
+            return np.asarray(here, np.int64)
+        before = np.maximum(moments, math.ceil(reach) - MAX_TIME - 1) - math.ceil(reach)
+        return np.asarray(here - gone[np.searchsorted(self.last[faded], before, side="right")], np.int64)
 
 
 @dataclass(frozen=True)
@@ -60,8 +103,7 @@ class Boxes:
     kind: Kind
     labels: Labels
     extremes: Extremes
-    factors: Factors
-    nodes: int
+    ranges: Ranges
     node: NDArray[np.intp]
     low: Words
     high: Words
@@ -210,8 +252,9 @@ class Boxes:
             least_share = lower[:, 0] / (lower[:, 0] + upper[:, 1])
             most_share = upper[:, 2] / (upper[:, 2] + lower[:, 3])
         nothing = upper[:, 2] + upper[:, 3] == 0.0
-        least_share = np.where(nothing | np.isnan(least_share), 0.0, least_share)
-        most_share = np.where(nothing | np.isnan(most_share), 1.0, most_share)
+        slack = self._slack(_decay_of(question))
+        least_share = np.where(nothing | np.isnan(least_share), 0.0, least_share * (1.0 - slack))
+        most_share = np.where(nothing | np.isnan(most_share), 1.0, np.minimum(most_share * (1.0 + slack), 1.0))
         return np.where(nothing, np.nan, (least_share + most_share) / 2.0), least_share, most_share
 
     def _frequency(self, question: Question, moments: Ints) -> Limits:
@@ -247,9 +290,9 @@ class Boxes:
         most_masses = least_masses if above is None else np.column_stack(above)
         lower, upper = (np.empty((len(moments), len(below))) for _ in range(2))
         decay = _decay_of(question)
-        step = max(1, _CHUNK // max(1, self.nodes))
+        step = max(1, _CHUNK // max(1, len(self.ranges)))
         for begin in range(0, len(moments), step):
-            least, most = self.factors(decay, moments[begin : begin + step])
+            least, most = self.ranges.factors(decay, moments[begin : begin + step])
             lower[begin : begin + step] = least @ least_masses
             upper[begin : begin + step] = most @ most_masses
         slack = self._slack(decay)
@@ -260,14 +303,9 @@ class Boxes:
         return 0.0 if whole else _ROUNDING + self.rounding
 
     def _used(self, question: Question, moments: Ints) -> Ints:
-        """How many boxes carry weight at every moment."""
-        decay = _decay_of(question)
-        rows = np.bincount(self.node, minlength=self.nodes)
-        used = np.empty(len(moments), np.int64)
-        step = max(1, _CHUNK // max(1, self.nodes))
-        for begin in range(0, len(moments), step):
-            used[begin : begin + step] = (self.factors(decay, moments[begin : begin + step])[1] > 0.0) @ rows
-        return used
+        """How many boxes may carry weight at every moment."""
+        rows = np.bincount(self.node, minlength=len(self.ranges))
+        return self.ranges.alive(_decay_of(question), moments, rows)
 
     def _something(self, question: Question, moments: Ints) -> bool:
         return bool(self._used(question, moments)[0])
@@ -284,7 +322,7 @@ class Boxes:
 
     def _per_node(self, mass: Floats) -> Floats:
         """Masses of boxes, added up by range of time."""
-        return np.bincount(self.node, weights=mass, minlength=self.nodes).astype(np.float64)
+        return np.bincount(self.node, weights=mass, minlength=len(self.ranges)).astype(np.float64)
 
     # Predicates are ranges of codes.
 
@@ -331,7 +369,7 @@ class Boxes:
     def _decayed(self, question: Question, moment: int, mass: Floats) -> tuple[Floats, Floats]:
         """The least and the greatest decayed mass of every box."""
         decay = _decay_of(question)
-        least, most = self.factors(decay, np.array([moment], np.int64))
+        least, most = self.ranges.factors(decay, np.array([moment], np.int64))
         slack = self._slack(decay)
         below, above = mass * least[0][self.node] * (1.0 - slack), mass * most[0][self.node] * (1.0 + slack)
         return below, above + _LOST * (above > 0.0) if self.rounding else above
@@ -423,18 +461,26 @@ def elapsed(later: Ints, earlier: Ints) -> Floats:
     return np.asarray((later - earlier).view(np.uint64).astype(np.float64))
 
 
-def by_range(first: Ints, last: Ints, seconds: Callable[[Floats], Floats]) -> Factors:
-    """The factors of ranges of time: f at the oldest and at the newest time, where that is not beyond the moment."""
+@njit(cache=True, nogil=True)
+def _ages(
+    moments: Ints, first: Ints, last: Ints, numerator: float, denominator: float, oldest: Floats, newest: Floats
+) -> None:
+    """The ages in seconds of the oldest and of the newest event that a range can hold by a moment; -1: of none.
 
-    def factors(decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
-        now = moments[:, None]
-        most = decay(seconds(elapsed(np.maximum(now, last), last)))
-        most[now < first] = 0.0
-        least = decay(seconds(elapsed(np.maximum(now, first), first)))
-        least[now < last] = 0.0
-        return np.minimum(least, most), most
-
-    return factors
+    An event newer than the moment does not count: a range that reaches beyond it may hold nothing, or one just come.
+    """
+    for row in range(len(moments)):
+        now = moments[row]
+        for at in range(len(first)):
+            oldest[row, at] = (
+                -1.0 if now < last[at] else np.float64(np.uint64(now - first[at])) * numerator / denominator
+            )
+            if now < first[at]:
+                newest[row, at] = -1.0
+            elif now < last[at]:
+                newest[row, at] = 0.0
+            else:
+                newest[row, at] = np.float64(np.uint64(now - last[at])) * numerator / denominator
 
 
 def _decay_of(question: Question) -> Decay:

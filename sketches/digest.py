@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.boxes import Boxes, by_range
+from sketches.boxes import Boxes, TimeRanges
 from sketches.codec import read_head, write_head
 from sketches.drawn import SECOND, Extremes, TimeUnit
 from sketches.errors import CorruptError, WaneError
@@ -149,8 +149,7 @@ class Digest:
             kind=first.kind,
             labels=cls._labels([sketch.labels for sketch in seen], first.kind, forest),
             extremes=Extremes.merged([sketch.extremes for sketch in seen]),
-            factors=by_range(begin[ranges], end[ranges], parameters.unit.seconds),
-            nodes=len(ranges),
+            ranges=TimeRanges(begin[ranges], end[ranges], parameters.unit),
             node=node,
             low=forest.code,
             high=forest.code | forest.code_mask(),

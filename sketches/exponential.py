@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches.answers import ORDERED
-from sketches.boxes import Boxes, Factors, elapsed
+from sketches.boxes import Boxes, elapsed
 from sketches.codec import read_head, write_head
 from sketches.decay import Decay, parse_decay
 from sketches.decay import Exponential as ExponentialDecay
@@ -313,8 +313,7 @@ class Exponential:
             kind=first.kind,
             labels=_labels([sketch.labels for sketch in seen], first.kind, *(sketch.masses for sketch in seen)),
             extremes=Extremes.merged([sketch.extremes for sketch in seen]),
-            factors=_factors(oldest, newest, first.parameters),
-            nodes=len(seen),
+            ranges=_Parts(oldest, newest, first.parameters),
             node=np.repeat(np.arange(len(seen)), [len(part[0]) for part in columns]),
             low=low,
             high=high,
@@ -419,26 +418,37 @@ def _labels(parts: Sequence[Labels], kind: Kind, *masses: Masses) -> Labels:
     return Labels.kept(parts, kind, [held.code for held in masses])
 
 
-def _factors(oldest: Ints, newest: Ints, parameters: ExponentialParameters) -> Factors:
-    """What masses as of their newest event are worth at a moment: nothing before their oldest."""
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Masses as of the newest event of each sketch: what they are worth later; nothing before the oldest."""
 
-    def factors(decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+    oldest: Ints
+    newest: Ints
+    parameters: ExponentialParameters
+
+    def __len__(self) -> int:
+        return len(self.newest)
+
+    def factors(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+        parameters = self.parameters
         if decay != parameters.decay:
             raise UnanswerableError(
                 f"the sketch was built for the decay {parameters.decay.spec}; the question asks for {decay.spec}, "
                 "which only families that take any decay can answer"
             )
-        begun, within = moments[:, None] >= oldest, moments[:, None] < newest
+        begun, within = moments[:, None] >= self.oldest, moments[:, None] < self.newest
         if (begun & within).any():
             part = int(np.flatnonzero((begun & within).any(axis=0))[0])
             raise UnanswerableError(
-                f"the sketch of the events from {oldest[part]} to {newest[part]} has no answer as of a time between: "
-                "this family knows what events weigh by the newest of them or later"
+                f"the sketch of the events from {self.oldest[part]} to {self.newest[part]} has no answer as of a time "
+                "between: this family knows what events weigh by the newest of them or later"
             )
-        worth = np.where(begun, parameters.worth(np.maximum(moments[:, None], newest), newest), 0.0)
+        worth = parameters.worth(np.maximum(moments[:, None], self.newest), self.newest)
+        worth = np.where(begun, worth, 0.0)
         return worth, worth
 
-    return factors
+    def alive(self, decay: Decay, moments: Ints, rows: Ints) -> Ints:
+        return np.asarray((moments[:, None] >= self.oldest) @ rows, np.int64)
 
 
 def _by_code(codes: Words, masses: Floats, most: float) -> tuple[Words, Floats, NDArray[np.bool_], int]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sketches.dyadic import Heights, Words, cover, fold
 from sketches.errors import CorruptError
 from sketches.events import MAX_TIME, Events
-from sketches.packing import frozen, unzigzag, zigzag
+from sketches.packing import frozen, undeltas, unzigzag, zigzag
 from sketches.wire import Reader, Writer
 
 Ints = NDArray[np.int64]
@@ -296,11 +296,12 @@ class Forest:
                 raise CorruptError("the rows of the ranges of time do not add up")
             lengths = stored.astype(np.int64) + 1
         begin = reader.i64()
-        jumps = reader.column(nodes - 1).astype(np.float64)
         most = MAX_TIME // shape.span + 1
-        if not -most <= begin <= most or begin + jumps.sum() > most:
+        if not -most <= begin <= most:
             raise CorruptError("times lie outside the range of times")
-        interval = begin + np.concatenate(([0], np.cumsum(jumps.astype(np.int64))))
+        interval = undeltas(begin, reader.column(nodes - 1))
+        if interval[-1] > most:
+            raise CorruptError("times lie outside the range of times")
         start = unsteps(unzigzag(reader.column(nodes)))
         height = reader.column(nodes)
         if height.max() > shape.top or start.max() >= shape.span or (start & mask_of(height)).any():

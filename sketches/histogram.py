@@ -19,7 +19,7 @@ class Histogram(Digest):
     most ε of the answer wide, so the estimate in its middle errs by at most ε/2, for any decay and any window, as of
     the newest event or later. An interval that the window does not cut is counted exactly. Merging keeps all of this:
     `sketches.dyadic` proves it. As of an earlier time, events newer than that which share a range with older ones widen
-    the interval (by at most ε of all events of their epoch since then).
+    the interval (by at most 2ε of all events of their epoch since the window began).
 
     Not bounded: a mean's interval is the quotient of the two intervals, about 2ε wide. Rows that come twice count
     twice: the store's ledger keeps whole files from that, not rows within them.

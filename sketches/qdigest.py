@@ -26,9 +26,9 @@ class QDigest(Digest):
     Not bounded: the relative error of sums over few matching events; means over v ≥ tau, whose interval is a quotient.
     Rows that come twice count twice. Joins are not answered.
 
-    Memory: O(log span · log N / ε²) ranges an epoch at the most, and never more than there are distinct pairs of time
-    and value. ε = 0.1 keeps about 20,000 of 100,000 events in a day with a thousand values, 2 to 4 bytes each on the
-    wire.
+    Memory: O(log span · log N / ε²) ranges an epoch at the most, and of one batch never more than it has distinct pairs
+    of time and value. ε = 0.1 keeps about 20,000 of 100,000 events in a day with a thousand values, 2 to 4 bytes each
+    on the wire.
 
     >>> events = Events.of(ids=range(5000), times=range(5000), values=[i % 100 for i in range(5000)])
     >>> estimate = QDigest.build(events, epsilon=0.1).answer(Question("median", "exp:half_life=10m"))
