@@ -50,23 +50,33 @@ def test_every_command_is_documented() -> None:
         assert f"wane {command}" in readme or f"make {command}" in readme
 
 
-def test_demo_prints_estimates_beside_exact_answers(tmp_path: Path) -> None:
-    """The demo ingests what it generates, in two runs, and its intervals enclose the exact answers beside them."""
-    result = command_line("demo", "--no-dashboard", "--calls", "60000", "--end", "2026-01-31T12:00", folder=tmp_path)
+def test_demo_prints_estimates_beside_exact_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The demo ingests what it generates, in two runs, and its intervals lie about the exact answers beside them.
+
+    They claim 95%, and the twelve are of the same few samples: some may miss, but none by far.
+    """
+    size = ("--calls", "20000", "--end", "2026-01-31T12:00", "--master", "local[1]")
+    result = command_line("demo", "--no-dashboard", *size, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     number = r"\s+([\d,.]+)"
-    rows = re.findall(rf"^ +(?:none|window|exp|poly)\S* .*?{4 * number}$", result.stdout, re.MULTILINE)
+    shown = re.findall(rf"^ +(?:none|window|exp|poly)\S* .*?{4 * number}$", result.stdout, re.MULTILINE)
+    rows = [[float(text.replace(",", "")) for text in row] for row in shown]
     assert len(rows) == 12
-    for row in rows:
-        _, lower, upper, exact = (float(number.replace(",", "")) for number in row)
-        assert lower - 0.01 <= exact <= upper + 0.01
+    assert sum(lower < upper for _, lower, upper, _ in rows) >= 6, "else all is exact, and nothing estimated"
+    rounding = 0.01
+    assert sum(lower - rounding <= exact <= upper + rounding for _, lower, upper, exact in rows) >= 9, rows
+    for estimate, lower, upper, exact in rows:
+        assert lower <= estimate <= upper
+        width = upper - lower + rounding
+        assert lower - width <= exact <= upper + width
     assert "generation 2" in result.stdout
     assert "rejected" in result.stdout
-    again = command_line("demo", folder=tmp_path)
-    assert again.returncode == 2
-    assert "exists already" in again.stderr
-    later = command_line("ingest", "--config", "wane-demo/wane.toml", folder=tmp_path)
-    assert (later.returncode, "Nothing to commit" in later.stdout) == (0, True)
+    monkeypatch.chdir(tmp_path)
+    assert "exists already" in refused(capsys, "demo")
+    assert wane.main(["ingest", "--config", "wane-demo/wane.toml"]) == 0
+    assert "Nothing to commit" in capsys.readouterr().out
 
 
 def test_decay_shows_class_and_weights(capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,11 +298,12 @@ def test_the_command_as_users_run_it(store: str, tmp_path: Path) -> None:
     script = "import sys, wane; code = wane.main(); assert 'pandas' not in sys.modules; sys.exit(code)"
     command = [sys.executable, "-c", script, "query", "--stream", "calls", "--aggregate", "count", "--store"]
     done, failed = (
-        subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        subprocess.Popen([*command, path], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for path in (store, str(tmp_path / "missing.duckdb"))
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"^estimate\s+900$", done.stdout, re.MULTILINE)
-    assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr.endswith("missing.duckdb does not exist; `wane ingest` creates it\n")
-    assert "Traceback" not in failed.stderr
+    answer, refusal = done.communicate(timeout=120), failed.communicate(timeout=120)
+    assert (done.returncode, answer[1]) == (0, "")
+    assert re.search(r"^estimate\s+900$", answer[0], re.MULTILINE)
+    assert (failed.returncode, refusal[0]) == (2, "")
+    assert refusal[1].endswith("missing.duckdb does not exist; `wane ingest` creates it\n")
+    assert "Traceback" not in refusal[1]

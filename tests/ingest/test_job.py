@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import pytest
 
 from ingest import reading, sketching
 from ingest.job import run
+from ingest.lock import RunningError, run_lock
 from ingest.planning import Order
 from ingest.progress import Progress
 from sketches import Question
@@ -24,12 +26,14 @@ from store.report import report
 from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, table_of, wane, write
 from tests.store.helpers import content
 from tests.streams import STREAMS, Stream, joined
+from wane import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 12_000
-DAYS = int(os.environ.get("WANE_DAYS", "15"))
+DAYS = int(os.environ.get("WANE_DAYS", "7"))
+RUNS = int(os.environ.get("WANE_RUNS", "15"))
 
 
 def sample_of(rows: Stream) -> dict[tuple[str, int, str], bytes]:
@@ -100,16 +104,19 @@ def test_a_second_run_takes_nothing_and_starts_no_spark(spark: SparkSession, tmp
     assert content(settings.store) == before
 
 
-def test_one_big_run_equals_fifty_small_ones_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
-    """Fifty runs of one file each, shuffled, leave the sketches and the exact totals of one run over all files."""
+def test_one_big_run_equals_many_small_ones_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
+    """Runs of one file each, shuffled, leave the sketches and the exact totals of one run over all files.
+
+    More of it: WANE_RUNS=50 python -m pytest tests/ingest/test_job.py -k small_ones
+    """
     rows = STREAMS["late"](ROWS, 3).duplicated(1, 2)
-    parts = rows.split(50, 4)
+    parts = rows.split(RUNS, 4)
     for number, part in enumerate(parts):
         write(tmp_path / f"raw/{number:02d}.parquet", part)
     whole = configure(tmp_path, BOTH)
     ingest(whole, spark)
     pieces = configure(tmp_path, BOTH, name="pieces", input="arriving/*.parquet")
-    for number in np.random.default_rng(5).permutation(50).tolist():
+    for number in np.random.default_rng(5).permutation(RUNS).tolist():
         write(tmp_path / f"arriving/{number:02d}.parquet", parts[number])
         assert ingest(pieces, spark).outcomes[0].files == 1
     assert stored(pieces) == stored(whole) == expected(rows)
@@ -549,13 +556,17 @@ def test_a_reader_sees_the_new_events(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_late_data_day_by_day_equals_one_pass(spark: SparkSession, tmp_path: Path, data: Callable[[str], Path]) -> None:
-    """bikeshare14 fed by day of arrival, where most trips are late, some by weeks, ends equal to one pass.
+    """bikeshare14 fed by day of arrival, where most trips are late, some by days, ends equal to one pass.
 
-    The whole year, some minutes: WANE_DAYS=366 python -m pytest tests/ingest/test_job.py -k day_by_day
+    Seven days of July 2014 in which a week ends and, on three of them, trips arrive that began in a week that their
+    station had left behind. The whole year, some minutes: WANE_DAYS=366 python -m pytest tests/ingest/test_job.py -k
+    day_by_day
     """
     trips = pq.read_table(data("bikeshare14"))
     day = trips["end_ts"].to_numpy() // 86_400
-    trips, day = (column[: np.searchsorted(day, day[0] + DAYS)] for column in (trips, day))
+    last = day[0] + max(205, DAYS)
+    begin, end = np.searchsorted(day, [last - DAYS, last])
+    trips, day = trips.slice(begin, end - begin), day[begin:end]
     columns = trips.select(["source", "id", "ts", "value", "weight"])
     (tmp_path / "raw").mkdir()
     (tmp_path / "arriving").mkdir()
@@ -575,53 +586,67 @@ def test_late_data_day_by_day_equals_one_pass(spark: SparkSession, tmp_path: Pat
     assert len(runs) == min(20, len(np.unique(day)))
 
 
-def test_two_runs_at_once_read_every_file_once(tmp_path: Path) -> None:
-    """Of two runs started together one waits for the other, or leaves with code 75; the store is that of one run."""
+def test_two_runs_at_once_read_every_file_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Of runs started together one waits for the other, or leaves as `wane` does with code 75; the store is that of
+    one run. (tests/ingest/test_lock.py has the lock between processes.)"""
     rows = STREAMS["late"](ROWS, 1)
     write(tmp_path / "raw/a.parquet", rows)
     settings = configure(tmp_path)
-    results = []
-    start = [
-        threading.Thread(target=lambda wait=wait: results.append(wane("ingest", *wait, folder=tmp_path)))
-        for wait in ((), ("--wait", "2m"), ("--wait", "2m"))
-    ]
-    for thread in start:
-        thread.start()
-    for thread in start:
-        thread.join()
-    codes = sorted(result.returncode for result in results)
-    assert codes in ([0, 0, 0], [0, 0, 75]), [result.stderr for result in results]
+    ready = threading.Barrier(3)
+
+    def start(wait: float) -> int:
+        ready.wait(60)
+        try:
+            return ingest(settings, spark, wait=wait).exit_code
+        except RunningError:
+            return 75
+
+    with ThreadPoolExecutor(3) as threads:
+        codes = sorted(threads.map(start, (0.0, 120.0, 120.0)))
+    assert codes in ([0, 0, 0], [0, 0, 75])
     assert stored(settings) == sample_of(rows)
     assert len(content(settings.store)["runs"]) == 1
 
 
-def test_a_dry_run_changes_nothing_and_shows_ten_events(tmp_path: Path) -> None:
-    """It names the files a run would take and prints ten events as they would be read."""
+def test_a_run_that_finds_another_at_work_leaves_with_code_75(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command says who is at work, and starts no Spark."""
     write(tmp_path / "raw/a.parquet", STREAMS["late"](100, 1))
     settings = configure(tmp_path)
-    result = wane("ingest", "--dry-run", folder=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("  event ") == 10
-    assert "raw/a.parquet" in result.stdout
+    with run_lock(settings.store):
+        assert main(["ingest", "--config", str(settings.path), "--quiet"]) == 75
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"process {os.getpid()}," in shown.err
+    assert not settings.store.exists()
+
+
+def test_a_dry_run_changes_nothing_and_shows_ten_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the files a run would take and prints ten events as they would be read; here that takes no Spark."""
+    write(tmp_path / "raw/a.parquet", STREAMS["late"](100, 1))
+    settings = configure(tmp_path)
+    assert main(["ingest", "--dry-run", "--config", str(settings.path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("  event ") == 10
+    assert "raw/a.parquet" in shown
     assert not settings.store.exists()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["raw", "wane.toml"]
 
 
-def test_cron_sees_nothing_unless_something_is_wrong(tmp_path: Path) -> None:
+def test_cron_sees_nothing_unless_something_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--quiet prints nothing on success; wrong settings give code 2 and one sentence, changed files code 3."""
     path = write(tmp_path / "raw/a.parquet", STREAMS["late"](100, 1))
-    configure(tmp_path)
-    quiet = wane("ingest", "--quiet", "--master", "local[1]", folder=tmp_path)
+    settings = configure(tmp_path)
+    quiet = wane("ingest", "--quiet", "--master", "local[1]", folder=tmp_path)  # a process: Spark and its JVM print too
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     write(path, STREAMS["late"](101, 1))
-    changed = wane("ingest", "--quiet", folder=tmp_path)
-    assert changed.returncode == 3
-    assert changed.stdout.count("\n") == 1
-    (tmp_path / "wane.toml").write_text('[streams.calls]\ninput = "raw/*.parquet"\nid = "id"\n')
-    wrong = wane("ingest", "--quiet", folder=tmp_path)
-    assert wrong.returncode == 2
-    assert wrong.stderr.count("\n") == 1
-    assert "Traceback" not in wrong.stderr
+    again = ["ingest", "--quiet", "--config", str(settings.path)]
+    assert main(again) == 3
+    assert capsys.readouterr().out.count("\n") == 1
+    settings.path.write_text('[streams.calls]\ninput = "raw/*.parquet"\nid = "id"\n')
+    assert main(again) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_the_summary_as_json(spark: SparkSession, tmp_path: Path) -> None:

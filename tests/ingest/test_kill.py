@@ -1,4 +1,4 @@
-"""SIGKILL at random moments, of the driver and of Spark's Python workers: the next run puts everything right.
+"""SIGKILL of the driver and of Spark's Python workers, amid their work: the next run puts everything right.
 
 More of it: WANE_KILLS=5 python -m pytest tests/ingest/test_kill.py has five times as many.
 """
@@ -12,14 +12,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, wane, write
+from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, write
 from tests.streams import STREAMS, Stream
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from ingest.settings import Settings
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
-DRIVERS, WORKERS = 3 * MORE, 8 * MORE  # a driver takes as long as Spark takes to start
+DRIVERS, WORKERS = 2 * MORE, 4 * MORE  # a driver takes as long as Spark takes to start
 FILES = 8
 
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Stream:
-    found = STREAMS["late"](60_000, 1).duplicated(1, 2)
+    found = STREAMS["late"](30_000, 1).duplicated(1, 2)
     for number, part in enumerate(found.split(FILES, 2)):
         write(tmp_path / f"raw/{number}.parquet", part, group=2000)
     return found
@@ -48,35 +48,47 @@ def undisturbed(settings: Settings, tmp_path: Path, spark: SparkSession) -> dict
 
 
 def test_a_killed_driver_leaves_nothing_behind(spark: SparkSession, tmp_path: Path, rows: Stream) -> None:
-    """However far a run got, the store is as if it had not begun or as if it had ended; a normal run completes it."""
+    """Killed while Spark sketches or while it commits, the store is as if the run had not begun or as if it had ended;
+    a normal run completes it."""
     settings = configure(tmp_path, BOTH)
     wanted = undisturbed(settings, tmp_path, spark)
     rng = np.random.default_rng(1)
-    begun = time.monotonic()
-    assert wane("ingest", "--quiet", "--master", "local[2]", folder=tmp_path).returncode == 0
-    usual = time.monotonic() - begun
-    settings.store.unlink()
-    finished = 0
-    for _ in range(DRIVERS):
+    for kill in range(DRIVERS):
         process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("wane")), "ingest", "--quiet", "--master", "local[2]"],
+            [str(Path(sys.executable).with_name("wane")), "ingest", "--quiet", "--master", "local[1]"],
             cwd=tmp_path,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(usual * rng.uniform(0.3, 1.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        if settings.store.exists() and stored(settings):
+        try:
+            if kill % 2:
+                _wait(process, lambda: any(file.suffix != ".ingest" for file in tmp_path.glob("wane.duckdb*")))
+                time.sleep(rng.uniform(0.0, 0.1))
+            else:
+                _wait(process, lambda process=process: bool(_workers(process.pid)))
+                time.sleep(rng.uniform(0.0, 3.0 if kill else 1.0))  # its worker imports what it needs, and sketches
+        finally:
+            process.kill()
+            process.wait()
+        committed = settings.store.exists() and bool(stored(settings))
+        if committed:
             assert outcome_of(settings.store) == wanted, "committed means committed whole"
-            finished += 1
+        if kill < DRIVERS - 1 and (committed or kill % 2 == 0):  # else the next one starts with what this one left
             for file in tmp_path.glob("wane.duckdb*"):
                 file.unlink()
-    assert finished < DRIVERS, "no run was killed before its end: the test shows nothing"
-    assert wane("ingest", "--quiet", "--master", "local[2]", folder=tmp_path).returncode == 0
+        assert process.returncode == -signal.SIGKILL or committed, "it ended by itself, without a commit"
+        assert kill or not committed, "the first was killed before its commit, else the test shows little"
+    assert ingest(settings, spark).exit_code == 0
     assert outcome_of(settings.store) == wanted
     assert stored(settings) == expected(rows)
+
+
+def _wait(process: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
+    """Wait until the run is so far, or over."""
+    deadline = time.monotonic() + 200
+    while not reached() and process.poll() is None:
+        assert time.monotonic() < deadline, "the run did not get there"
+        time.sleep(0.02)
 
 
 def test_a_killed_worker_costs_a_task_and_nothing_else(spark: SparkSession, tmp_path: Path, rows: Stream) -> None:
@@ -85,12 +97,12 @@ def test_a_killed_worker_costs_a_task_and_nothing_else(spark: SparkSession, tmp_
     wanted = undisturbed(settings, tmp_path, spark)
     rng = np.random.default_rng(2)
     killed = 0
-    for _ in range(2 * WORKERS):  # a quick run may be over before its turn to be hit
+    for number in range(2 * WORKERS):  # a quick run may be over before its turn to be hit
         if killed >= WORKERS:
             break
         for file in tmp_path.glob("wane.duckdb*"):
             file.unlink()
-        with _killer(rng.uniform(0.0, 0.5)) as victims:
+        with _killer((number + rng.random()) % WORKERS / WORKERS / 2) as victims:
             code = ingest(settings, spark).exit_code
         killed += len(victims)
         assert code in {0, 1}
@@ -111,7 +123,7 @@ def _killer(pause: float) -> Iterator[list[int]]:
     def hunt() -> None:
         done.wait(pause)
         while not done.is_set() and not victims:
-            for worker in _workers():
+            for worker in _workers(os.getpid()):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(worker, signal.SIGKILL)
                     victims.append(worker)
@@ -127,19 +139,19 @@ def _killer(pause: float) -> Iterator[list[int]]:
         thread.join()
 
 
-def _workers() -> list[int]:
-    """Processes that a pyspark daemon below this process has forked."""
+def _workers(ancestor: int) -> list[int]:
+    """The Python workers that Spark's daemon below a process has forked."""
     parents: dict[int, int] = {}
     daemons: set[int] = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError):
             parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+            if b"pyspark.worker" in (entry / "cmdline").read_bytes():
                 daemons.add(int(entry.name))
 
     def ours(process: int) -> bool:
         while process > 1:
-            if process == os.getpid():
+            if process == ancestor:
                 return True
             process = parents.get(process, 0)
         return False

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from ingest.lock import RunningError, run_lock
 from sketches.errors import WaneError
-from tests.conftest import ROOT
+from tests.store.helpers import PROCESSES
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from ingest.lock import run_lock
-with run_lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(float(sys.argv[2]))
-"""
+
+def hold(store: Path, seconds: float, ready: Connection) -> None:
+    with run_lock(store):
+        ready.send(True)
+        time.sleep(seconds)
 
 
 @contextmanager
-def held(store: Path, seconds: float = 60.0) -> Iterator[subprocess.Popen[str]]:
+def held(store: Path, seconds: float = 60.0) -> Iterator[BaseProcess]:
     """Another process holds the lock, for so many seconds or until it is killed."""
-    command = [sys.executable, "-c", HOLDER, str(store), str(seconds)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
+    here, there = PROCESSES.Pipe(duplex=False)
+    holder = PROCESSES.Process(target=hold, args=(store, seconds, there))
+    holder.start()
+    there.close()  # so that a holder that dies is the end of the pipe, and not of all patience
+    try:
+        assert here.poll(60), "the other process did not take the lock"
+        here.recv()
+        yield holder
+    finally:
+        holder.kill()
+        holder.join()
 
 
 def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
@@ -69,7 +68,8 @@ def test_whoever_waits_comes_next(tmp_path: Path) -> None:
     """A run that waits begins when the other one has ended."""
     store = tmp_path / "wane.duckdb"
     with held(store, seconds=1.0) as holder, run_lock(store, wait=30.0):
-        assert holder.wait(5) == 0
+        holder.join(5)
+        assert holder.exitcode == 0
         assert f"process {os.getpid()}," in store.with_name("wane.duckdb.ingest").read_text()
 
 
@@ -77,8 +77,8 @@ def test_a_killed_run_leaves_no_lock(tmp_path: Path) -> None:
     """The lock ends with its process, and the file that stays behind locks nobody out."""
     store = tmp_path / "wane.duckdb"
     with held(store) as holder:
-        os.kill(holder.pid, signal.SIGKILL)
-        holder.wait()
+        holder.kill()
+        holder.join()
         assert f"process {holder.pid}," in store.with_name("wane.duckdb.ingest").read_text()
         with run_lock(store):
             pass

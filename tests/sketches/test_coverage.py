@@ -1,9 +1,15 @@
-"""Guarantees counted over seeds: the short version of benchmarks/coverage.py."""
+"""Guarantees counted over seeds: the short version of benchmarks/coverage.py.
+
+The slowest of them over three times as many: WANE_SEEDS=3 python -m pytest tests/sketches/test_coverage.py
+"""
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from sketches import Question
 from sketches.intervals import Total
@@ -12,6 +18,8 @@ from tests.oracle import Oracle
 from tests.streams import STREAMS, joined
 
 SEEDS = range(60)
+MORE = int(os.environ.get("WANE_SEEDS", "1"))
+WINDOW_SEEDS, COPY_SEEDS = range(20 * MORE), range(30 * MORE)  # slow ones
 NAMES = ("uniform", "bursty", "one-second", "heavy-weights", "conflicts", "floats", "keys", "correlated")
 
 
@@ -55,9 +63,12 @@ def test_windows_reach_the_accuracy_asked_for(name: str) -> None:
     stream = STREAMS[name](12_000, 1)
     questions = [q for q in questions_for(stream, 2, seed=8) if q.of == "weight" and q.aggregate != "self-join"]
     now = [q for q in questions if q.as_of is None and q.phi is None and q.tau_quantile is None]
-    for one in tally(stream, now, range(40), epsilon=0.12, estimator="windows"):
+    tallies = tally(stream, now, WINDOW_SEEDS, epsilon=0.12, estimator="windows")
+    for one in tallies:
         assert not one.too_many(0.05, doubt=1e-4), one.question
         assert one.beyond_epsilon <= 0.05 * one.planned + 6, one.question
+    whole = summed(tallies)  # of 20 seeds: 15% instead of 5% are found out nine times in ten
+    assert whole.beyond_epsilon <= binom.ppf(1 - 1e-4, whole.planned, 0.05)
 
 
 def test_medians_over_copies_reach_a_small_delta() -> None:
@@ -66,8 +77,9 @@ def test_medians_over_copies_reach_a_small_delta() -> None:
     questions = [Question("sum", "exp:half_life=10m"), Question("count", "none"), Question("sum", "window:50m")]
     assert build(stream, 0, 0.12, 0.01).parameters.copies == 3
     for estimator in ("windows", "stratified"):
-        for one in tally(stream, questions, range(60), epsilon=0.12, delta=0.01, estimator=estimator):
-            assert one.beyond_epsilon <= 4
+        for one in tally(stream, questions, COPY_SEEDS, epsilon=0.12, delta=0.01, estimator=estimator):
+            # of 30 seeds 4 or more fail once in 4,500 times where 1% may, and nine times in ten where 20% do
+            assert one.beyond_epsilon <= binom.ppf(1 - 1e-3, one.trials, 0.01)
             assert not one.too_many(0.01, doubt=1e-4)
 
 
