@@ -390,6 +390,37 @@ def bars(names: Sequence[str], values: Sequence[float], title: str, hover: str, 
     )
 
 
+def matrix(names: Sequence[str], values: Floats, told: Sequence[Sequence[str]]) -> go.Figure:
+    """A square of shares, one name against another, each with its number; NaN where nothing is known."""
+    texts = [in_figure(name) for name in names]
+    places = list(range(len(names)))
+    square = {
+        "type": "heatmap",
+        "x": places,
+        "y": places,
+        "z": _plain(values),
+        "zmin": 0.0,
+        "zmax": 1.0,
+        "colorscale": [[0.0, _faint(COLOURS[0], 0.05)], [1.0, _faint(COLOURS[0], 0.85)]],
+        "text": [[f"{100 * value:.0f}%" if np.isfinite(value) else "" for value in row] for row in values.tolist()],
+        "texttemplate": "%{text}",
+        "customdata": [list(row) for row in told],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+        "showlegend": False,
+    }
+    return _figure(
+        [square],
+        max(240, 90 + 44 * len(names)),
+        x={**_names(texts), "autorange": True, "side": "bottom"},
+        y=_names(texts),
+        hovermode="closest",
+        margin=BARE_MARGIN,
+    )
+
+
 def _rank(rank: int, out: int) -> str:
     return f"rank {rank}" if rank < out else "not listed"
 

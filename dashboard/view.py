@@ -53,6 +53,7 @@ class View:
     refresh: bool = True
     top: int = 10
     share: float = 0.0
+    similar: bool = False
     compare: str = "decays"
     against: tuple[str, ...] = ()
     shift: tuple[str, ...] = ("1d",)
@@ -362,6 +363,7 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "refresh": lambda texts: _choice("on", "off")(texts) == "on",
     "top": _whole(1, 100),
     "share": _between(0.0, 0.5),
+    "similar": lambda texts: _choice("on", "off")(texts) == "on",
     "compare": _choice(*COMPARED),
     "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_DECAYS - 1] if text),
     "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_DECAYS - 1] if text),

@@ -5,6 +5,7 @@ Knows nothing of stores, Spark or dashboards, never reads a clock, and takes all
 
 from sketches.decay import Decay, DecayClass, parse_decay
 from sketches.drawn import TimeUnit
+from sketches.ecm import Ecm
 from sketches.estimate import Estimate, Item, Series
 from sketches.events import Events
 from sketches.exponential import Exponential
@@ -19,6 +20,7 @@ __all__ = [
     "AGGREGATES",
     "Decay",
     "DecayClass",
+    "Ecm",
     "Estimate",
     "Events",
     "Exponential",

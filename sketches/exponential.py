@@ -202,10 +202,11 @@ class Exponential:
     Memory: O(log U / ε) ranges for numbers (C, Theorem 3), 1/ε keys (C, Theorem 4): ε = 0.05 keeps about 60 of a
     million, 10 bytes each on the wire.
 
+    >>> from sketches import Events, Question
     >>> events = Events.of(ids=range(5000), times=range(5000), values=[i % 100 for i in range(5000)])
     >>> sketch = Exponential.build(events, decay="exp:half_life=10m")
     >>> estimate = sketch.answer(Question("median", "exp:half_life=10m"))
-    >>> estimate.lower <= 49 <= estimate.upper
+    >>> estimate.lower <= 51 <= estimate.upper
     True
 
     Reference: Cormode, Korn, Tirthapura, Time-decaying aggregates in out-of-order streams (paper C) §4.

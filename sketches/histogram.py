@@ -27,6 +27,7 @@ class Histogram(Digest):
     Memory: O(log span · log N / ε) ranges an epoch: ε = 0.05 keeps about 400 of a day of a million events in seconds,
     3 to 5 bytes each on the wire; fewer than ten or so at a time are kept exactly.
 
+    >>> from sketches import Events, Question
     >>> events = Events.of(ids=range(5000), times=range(5000))
     >>> estimate = Histogram.build(events).answer(Question("count", "window:1000s"))
     >>> estimate.lower <= 1000 <= estimate.upper and estimate.upper - estimate.lower <= 0.05 * 1000

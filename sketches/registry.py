@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Final
 
 from sketches import wire
+from sketches.ecm import Ecm
 from sketches.exponential import Exponential
 from sketches.family import Sketch
 from sketches.histogram import Histogram
@@ -16,7 +17,7 @@ from sketches.retractable import Retractable
 from sketches.sample import Sample
 
 FAMILIES: Final[Mapping[str, type[Sketch]]] = {
-    family.family: family for family in (Sample, Integral, Histogram, QDigest, Exponential, Retractable)
+    family.family: family for family in (Sample, Integral, Histogram, QDigest, Exponential, Retractable, Ecm)
 }
 
 

@@ -15,7 +15,9 @@ from typing import Any, Final
 import duckdb
 
 from sketches.boxes import Boxes
+from sketches.counters import Counters
 from sketches.digest import Digest
+from sketches.ecm import Ecm
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.exponential import Exponential
 from sketches.family import Sketch
@@ -28,8 +30,8 @@ from store.catalogue import Catalogue, Gap, StreamHeld, catalogue_in
 from store.database import connected
 
 Slot = tuple[int, int]  # start and length of an epoch, whatever the source
-Askable = Sampled | Integral | Retractable | Boxes
-Part = Sampled | Integral | Retractable | tuple[Digest | Exponential, ...]  # of one epoch
+Askable = Sampled | Integral | Retractable | Boxes | Counters
+Part = Sampled | Integral | Retractable | tuple[Digest | Exponential | Ecm, ...]  # of one epoch
 
 # Merged to answer, the union of many sources may keep several sketches' worth of rows, for accuracy; not all of them,
 # for speed.
@@ -175,7 +177,7 @@ def _union(sketches: Sequence[Sketch]) -> tuple[Part | None, int]:
     if tables:
         table = Retractable.union(tables)
         return table, table.counters.nbytes
-    counted = tuple(sketch for sketch in sketches if isinstance(sketch, Digest | Exponential))
+    counted = tuple(sketch for sketch in sketches if isinstance(sketch, Digest | Exponential | Ecm))
     return counted, 64 * sum(sketch.kept for sketch in counted)
 
 
@@ -197,7 +199,7 @@ def _together(selection: Selection) -> Askable | None:
         if tables:
             return Retractable.union(tables)
         counted: list[Any] = [sketch for part in parts if isinstance(part, tuple) for sketch in part]
-        boxes: Boxes = type(counted[0]).side_by_side(counted)
-        return boxes
+        asked: Boxes | Counters = type(counted[0]).side_by_side(counted)
+        return asked
     except IncompatibleError as error:
         raise UnanswerableError(f"the epochs of stream {selection.stream!r} were built differently: {error}") from error

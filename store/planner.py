@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sketches.answers import ORDERED
 from sketches.decay import Decay, parse_decay
+from sketches.ecm import Ecm
 from sketches.errors import DecayError, UnanswerableError
 from sketches.exponential import Exponential
 from sketches.histogram import Histogram
@@ -21,6 +23,7 @@ from sketches.retractable import Retractable
 from store.catalogue import StreamHeld
 
 _TOTALS: Final = ("sum", "count")
+_JOINS: Final = ("self-join", "inner-product")
 _EPSILON: Final = 0.05
 _DELTA: Final = 0.05
 
@@ -43,15 +46,20 @@ def pick(held: StreamHeld, question: Question, asked: str | None, past: bool) ->
         raise UnanswerableError(f"stream {held.name!r} holds no sketches yet")
     if len(stored) == 1:
         return stored[0], "the only stored family"
-    whole = [family for family in stored if len(held.sketches[family]) >= len(held.epochs)]
-    promises = {family: _PROMISES[family](held, question, past) for family in whole or stored if family in _PROMISES}
+    promises = {family: _PROMISES[family](held, question, past) for family in stored if family in _PROMISES}
     found = {family: promise for family, promise in promises.items() if promise is not None}
     if not found:
         kept = ", ".join(stored)
         raise UnanswerableError(
             f"none of the stored families ({kept}) answers {question.aggregate} under {_decay(question).spec}"
         )
-    best = min(found, key=lambda family: (found[family].width, not found[family].sure, family))
+
+    def place(family: str) -> tuple[bool, float, bool, str]:
+        """Families that lack epochs come last, then the widest, then those that may fail."""
+        lacking = len(held.sketches[family]) < len(held.epochs)
+        return lacking, found[family].width, not found[family].sure, family
+
+    best = min(found, key=place)
     if len(found) == 1:
         return best, f"the only stored family that answers {question.aggregate} under this decay"
     others = ", ".join(f"{family} {found[family].words}" for family in found if family != best)
@@ -79,6 +87,11 @@ def _built_for(held: StreamHeld, family: str) -> Decay | None:
         return parse_decay(str(own["decay"])) if isinstance(own, Mapping) and "decay" in own else None
     except DecayError:
         return None
+
+
+def _two_ended(question: Question) -> bool:
+    """Whether ranges of values may be cut at either end; those that hold one value lie on one path."""
+    return question.low is not None and question.high is not None
 
 
 def _widening(held: StreamHeld, question: Question) -> float:
@@ -118,7 +131,7 @@ def _qdigest(held: StreamHeld, question: Question, past: bool) -> _Promise | Non
     factor = 0.5 if question.aggregate in _TOTALS else 1.0
     if question.tau_quantile is not None or question.aggregate == "correlated-mean":
         factor = 2.0
-    elif question.low is not None and question.high is not None:
+    elif _two_ended(question):
         factor = 1.5
     return _sure(epsilon * factor * (_widening(held, question) if past else 1.0))
 
@@ -131,7 +144,7 @@ def _exponential(held: StreamHeld, question: Question, past: bool) -> _Promise |
     epsilon = _accuracy(held, "exponential", "epsilon", _EPSILON)
     if question.aggregate == "sum":
         return _Promise(0.0, True, "never outside its bounds, which rounding alone sets apart")
-    return _sure(epsilon * (2.0 if question.tau_quantile is not None else 1.0))
+    return _sure(epsilon * (2.0 if question.tau_quantile is not None or _two_ended(question) else 1.0))
 
 
 def _retractable(held: StreamHeld, question: Question, past: bool) -> _Promise | None:
@@ -148,6 +161,26 @@ def _retractable(held: StreamHeld, question: Question, past: bool) -> _Promise |
     return _Promise(epsilon, False, f"at most {epsilon:.3g} too large with probability {1.0 - delta:.3g}")
 
 
+def _ecm(held: StreamHeld, question: Question, past: bool) -> _Promise | None:
+    if question.aggregate not in Ecm.answered or question.of == "value":
+        return None
+    own = held.described.get("ecm")
+    settings = own if isinstance(own, Mapping) else {}
+    if question.aggregate in ORDERED and not settings.get("bits"):
+        return None
+    if settings.get("basis", "time") != "time" or (settings.get("keeping") == "rw" and question.aggregate in _JOINS):
+        return None
+    epsilon, delta = _accuracy(held, "ecm", "epsilon", _EPSILON), _accuracy(held, "ecm", "delta", _DELTA)
+    width = 2.0 * epsilon * (_widening(held, question) if past else 1.0)
+    if question.aggregate in ORDERED:
+        width *= float(settings.get("bits", 1))
+    if question.aggregate in _JOINS:
+        return _Promise(width, False, f"within {epsilon:.3g} of the squared sum with probability {1.0 - delta:.3g}")
+    return _Promise(
+        width, False, f"within {epsilon:.3g} of the sum with probability {1.0 - delta:.3g}, repeats counted"
+    )
+
+
 def _sure(width: float) -> _Promise:
     return _Promise(width, True, f"never outside bounds {width:.3g} wide")
 
@@ -159,4 +192,5 @@ _PROMISES: Final[Mapping[str, Callable[[StreamHeld, Question, bool], _Promise | 
     "qdigest": _qdigest,
     "exponential": _exponential,
     "retractable": _retractable,
+    "ecm": _ecm,
 }

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sketches.boxes import Boxes
+from sketches.counters import Counters
 from sketches.curves import Curve
 from sketches.decay import Decay
 from sketches.errors import QuestionError, UnanswerableError
@@ -247,9 +248,11 @@ class Store:
         if partner is None:
             return askable.answer(_valued(question, askable))
         other = self._askable(partner)
-        if not isinstance(askable, Sampled) or not isinstance(other, Sampled):
-            raise UnanswerableError(f"family {selection.family!r} has no inner products; sample has")
-        return askable.answer(question, other=other)
+        if isinstance(askable, Sampled) and isinstance(other, Sampled):
+            return askable.answer(question, other=other)
+        if isinstance(askable, Counters) and isinstance(other, Counters):
+            return askable.answer(question, other=other)
+        raise UnanswerableError(f"family {selection.family!r} has no inner products; sample and ecm have")
 
     def _dated(self, question: Question, held: StreamHeld, sources: Sequence[str]) -> Question:
         if question.as_of is not None:

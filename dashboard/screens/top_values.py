@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import streamlit as st
 
 from dashboard import figures, parts, sidebar, state, words
 from dashboard.desk import Desk
 from dashboard.view import View
 from sketches.decay import parse_decay
+from sketches.estimate import Estimate
+from sketches.question import Question
 from store import Answer
-from store.catalogue import Catalogue
+from store.catalogue import Catalogue, StreamHeld
+
+MOST_SOURCES: Final = 8
 
 
 def page(desk: Desk, catalogue: Catalogue) -> None:
@@ -64,12 +70,74 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
             figure = figures.slopes(other.estimate.items, answer.estimate.items, names)
             parts.show(figure, "ranks", "Ranks of the most frequent values under both decays")
         st.caption(
-            f"All intervals of the list hold together at {100 * answer.estimate.confidence:g}% confidence. "
-            f"{words.safe(answer.estimate.guarantee[:1].upper() + answer.estimate.guarantee[1:])}."
+            f"{_holding(answer)} {words.safe(answer.estimate.guarantee[:1].upper() + answer.estimate.guarantee[1:])}."
         )
         parts.footer(answer.provenance, desk)
         parts.exports("top-values", lambda: rows(answer), lambda: parts.answer_json(answer, listing))
         parts.same_on_the_command_line(listing, desk.path)
+    if len(held.sources) > 1:
+        st.toggle(
+            "Similarity of sources",
+            help="How alike the values of two sources are: their inner product over the root of their self-joins, "
+            "under the decay above. 100% where all values have the same shares, 0% where no value is in both.",
+            **state.bound("similar"),
+        )
+        if view.similar:
+            with parts.guarded():
+                _similarity(desk, view, held)
+
+
+def _holding(answer: Answer) -> str:
+    """How far the intervals of the list can be trusted."""
+    confidence = f"{100 * answer.estimate.confidence:g}%"
+    if answer.estimate.confidence >= 1.0:
+        return "Every interval of the list holds."
+    if answer.estimate.family == "sample":
+        return f"All intervals of the list hold together at {confidence} confidence."
+    return f"Each interval holds by itself at {confidence} confidence."
+
+
+def _similarity(desk: Desk, view: View, held: StreamHeld) -> None:
+    """Inner products and self-joins of sources, as a square of similarities."""
+    most = dict.fromkeys(view.source or held.sources, 0)
+    for epoch, found in held.epochs.items():
+        if epoch.source in most:
+            most[epoch.source] += found.events
+    names = sorted(sorted(most, key=lambda source: -most[source])[:MOST_SOURCES])
+    extent = desk.extent(view, held)
+    moment = view.moment(held.unit)
+    question = Question("self-join", view.fading, as_of=moment if moment is not None else extent[1] if extent else None)
+    joined = {name: desk.ask(replace(view, source=(name,)), held, question).estimate for name in names}
+    values, told = np.full((len(names), len(names)), np.nan), [[""] * len(names) for _ in names]
+    for at, one in enumerate(names):
+        for beside in range(at + 1):
+            two = names[beside]
+            product = joined[one]
+            if at != beside:
+                asked = replace(question, aggregate="inner-product")
+                product = desk.ask(replace(view, source=(one,), other=two), held, asked).estimate
+            value, lower, upper = _cosine(product, joined[one], joined[two])
+            values[at, beside] = values[beside, at] = value
+            least, most_alike = words.limits(lower, upper, "share")
+            text = f"{one} and {two}: {words.measured(value, 'share')} ({least} to {most_alike})"
+            told[at][beside] = told[beside][at] = words.in_figure(text)
+    parts.show(figures.matrix(names, values, told), "similarity", "How alike the values of two sources are")
+    left = len(most) - len(names)
+    st.caption(
+        (f"The {len(names)} sources with the most events; {words.counted(left, 'other')} not shown. " if left else "")
+        + "Hover for the bounds, which follow from those of the three joins."
+    )
+
+
+def _cosine(product: Estimate, one: Estimate, two: Estimate) -> tuple[float, float, float]:
+    """An inner product over the root of two self-joins, between what their bounds allow."""
+
+    def over(part: float, first: float, second: float, nothing: float) -> float:
+        return min(part / math.sqrt(first * second), 1.0) if first > 0.0 and second > 0.0 else nothing
+
+    value = over(product.value, one.value, two.value, math.nan)
+    lower = over(product.lower, one.upper, two.upper, 0.0)
+    return value, lower, over(product.upper, one.lower, two.lower, 1.0)
 
 
 def _share() -> dict[str, Any]:

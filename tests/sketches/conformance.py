@@ -53,6 +53,11 @@ class Family:
     random: bool = True  # the seed decides more than the number in the header
     answers_the_past: bool = True  # as-of times before the newest event
     streams: tuple[str, ...] = field(default=tuple(STREAMS))
+    variant: str = ""  # where a family is built in several ways
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.variant}".strip()
 
     def of(self, stream: Stream, seed: int = 1, **changed: Any) -> Any:
         return self.build(events_of(stream), **{**self.parameters, **changed}, seed=seed)
@@ -77,7 +82,7 @@ def events_of(stream: Stream) -> Events:
 def digests(families: list[Family]) -> dict[str, str]:
     """What another process must come to as well: a digest of the bytes of every family on every stream."""
     return {
-        f"{family.name} {stream.name}": hashlib.sha256(family.of(stream).to_bytes()).hexdigest()
+        f"{family.title} {stream.name}": hashlib.sha256(family.of(stream).to_bytes()).hexdigest()
         for family in families
         for stream in family.named()
     }

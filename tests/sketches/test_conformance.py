@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
-from sketches import Question, Sample
+from sketches import Events, Question, Sample
+from sketches.ecm import Ecm
 from sketches.exponential import Exponential
 from sketches.histogram import Histogram
 from sketches.integral import Integral
 from sketches.qdigest import QDigest
 from sketches.retractable import Retractable
 from tests.sketches.conformance import Conformance, Family, elsewhere_digests
+from tests.streams import STREAMS
 
 EVERYTHING = (
     Question("sum", "exp:half_life=10m"),
@@ -59,6 +63,20 @@ OF_UNITS_OF_KEYS = (Question("sum", FADING), Question("heavy-hitters", FADING), 
 COUNTED = {"duplicate_insensitive": False, "batches_leave_no_trace": False, "merges_leave_no_trace": False}
 HALVING = "exp:half_life=10m"
 OF_HALVING = tuple(replace(question, decay=HALVING) for question in OF_UNITS)
+
+UNWEIGHTED = tuple(name for name, make in STREAMS.items() if (make(400, 7).w == 1).all())
+INTEGERS = tuple(name for name, make in STREAMS.items() if make(50, 7).v.dtype.kind == "i")
+OF_COUNTERS = (
+    Question("sum", "exp:half_life=10m"),
+    Question("heavy-hitters", "poly:alpha=1.5,unit=1m", phi=0.05),
+    Question("frequency", "window:30m", value=7),
+)
+
+
+def randomised(events: Events, **settings: Any) -> Ecm:
+    """Randomised waves count arrivals."""
+    return Ecm.build(replace(events, weights=None), keeping="rw", **settings)
+
 
 FAMILIES = [
     Family("sample", Sample.build, {"epsilon": 0.2}, {"epsilon": 0.3}, EVERYTHING, OF_KEYS),
@@ -112,10 +130,37 @@ FAMILIES = [
         answers_the_past=False,
         **COUNTED,
     ),
+    *(
+        Family(
+            "ecm",
+            randomised if keeping == "rw" else partial(Ecm.build, keeping=keeping),
+            {"epsilon": 0.3, "delta": 0.2},
+            {"epsilon": 0.4, "delta": 0.1},
+            OF_COUNTERS if keeping == "rw" else (*OF_COUNTERS, Question("self-join", "exp:half_life=30m")),
+            (*OF_COUNTERS[:2], Question("frequency", "exp:half_life=30m", value="日本語")),
+            random=keeping == "rw",
+            streams=UNWEIGHTED if keeping == "rw" else tuple(STREAMS),
+            variant=keeping,
+            **COUNTED,
+        )
+        for keeping in ("eh", "dw", "rw")
+    ),
+    Family(
+        "ecm",
+        partial(Ecm.build, bits=4),
+        {"epsilon": 0.3, "delta": 0.2},
+        {"epsilon": 0.4, "delta": 0.1},
+        tuple(one for one in EVERYTHING if one.aggregate in Ecm.answered and one.of == "weight"),
+        (),
+        random=False,
+        streams=INTEGERS,
+        variant="ranges",
+        **COUNTED,
+    ),
 ]
 
 
-@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.name)
+@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.title)
 def family(request: pytest.FixtureRequest) -> Family:
     joined: Family = request.param
     return joined

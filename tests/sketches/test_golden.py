@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ import numpy as np
 import pytest
 
 from sketches import Events, Question, Sample
+from sketches.exponential import Exponential
+from sketches.family import Sketch
+from sketches.histogram import Histogram
+from sketches.qdigest import QDigest
+from sketches.registry import load
 from sketches.wire import FORMAT_VERSION, open_envelope
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
@@ -36,6 +42,22 @@ KEYS = (
     {"aggregate": "sum", "decay": "none"},
     {"aggregate": "frequency", "decay": "exp:half_life=10m", "value": "日本語"},
     {"aggregate": "heavy-hitters", "decay": "window:50m", "top": 3},
+)
+LABELS = ("", "naïve café", "日本語", "👩‍🔬 lab", "tab\tand\nnewline", "/index.html")
+TOTALS = (
+    *NUMBERS[:3],
+    {"aggregate": "sum", "decay": "window:1000s", "as_of": START + 3000},
+)
+FADED = (
+    {"aggregate": "sum", "decay": "exp:half_life=10m"},
+    {"aggregate": "quantile", "decay": "exp:half_life=10m", "phi": 0.9},
+    {"aggregate": "rank", "decay": "exp:half_life=10m", "value": 300, "as_of": START + 9000},
+    {"aggregate": "correlated-sum", "decay": "exp:half_life=10m", "tau": "median"},
+)
+FADED_KEYS = (
+    {"aggregate": "sum", "decay": "exp:half_life=10m"},
+    {"aggregate": "frequency", "decay": "exp:half_life=10m", "value": "日本語"},
+    {"aggregate": "heavy-hitters", "decay": "exp:half_life=10m", "top": 3, "as_of": START + 5000},
 )
 
 
@@ -61,8 +83,7 @@ def floats() -> Sample:
 
 def keys() -> Sample:
     ids, times, values = columns(300)
-    labels = np.array(["", "naïve café", "日本語", "👩‍🔬 lab", "tab\tand\nnewline", "/index.html"], object)
-    return Sample.build(Events.of(ids, times, labels[values % 6]), epsilon=0.4, seed=2**64 - 1)
+    return Sample.build(Events.of(ids, times, np.array(LABELS, object)[values % 6]), epsilon=0.4, seed=2**64 - 1)
 
 
 def empty() -> Sample:
@@ -74,17 +95,82 @@ def copies() -> Sample:
     return Sample.build(Events.of(ids, times, values, 1 + ids % 3), epsilon=0.6, delta=0.001, seed=14)
 
 
-CASES: dict[str, tuple[Callable[[], Sample], tuple[dict[str, Any], ...]]] = {
+def merged(rows: int, build: Callable[[Events], Any], values: Callable[[np.ndarray], Any], step: int = 1) -> Any:
+    """A batch of half of the rows and many small ones: some masses lie where they were laid, some were folded."""
+    ids, times, numbers = columns(rows)
+    part = np.where(np.arange(rows) < rows // 2, 0, 1 + np.arange(rows) % 40)
+    sketches = [
+        build(Events.of(ids[here], times[here] // step * step, values(numbers[here]), 1 + numbers[here] ** 2 % 7))
+        for here in (part == number for number in range(41))
+    ]
+    return reduce(lambda one, other: one.merge(other), sketches)
+
+
+def histogram() -> Histogram:
+    found: Histogram = merged(1500, lambda events: Histogram.build(events, epsilon=0.4, seed=21), lambda v: v)
+    assert set(found.forest.folded.tolist()) == {0, 1}
+    return found
+
+
+def qdigest_integers() -> QDigest:
+    found: QDigest = merged(800, lambda events: QDigest.build(events, epsilon=0.7, span=3600, seed=22), lambda v: v)
+    assert set(found.forest.folded.tolist()) == {0, 1}, "folded in time"
+    return found
+
+
+def qdigest_floats() -> QDigest:
+    found: QDigest = merged(
+        2000, lambda events: QDigest.build(events, epsilon=0.9, span=900, seed=23), lambda v: v / 8 - 20.0, 1200
+    )
+    assert set(found.forest.folded.tolist()) == {0, 2}, "folded in value"
+    return found
+
+
+def qdigest_keys() -> QDigest:
+    labels = np.array(LABELS, object)
+    found: QDigest = merged(
+        500, lambda events: QDigest.build(events, epsilon=0.5, span=3600, seed=24), lambda v: labels[v % 6]
+    )
+    return found
+
+
+def exponential(rows: int, epsilon: float, values: Callable[[np.ndarray], Any]) -> Exponential:
+    found: Exponential = merged(
+        rows, lambda events: Exponential.build(events, decay="exp:half_life=10m", epsilon=epsilon, seed=25), values
+    )
+    return found
+
+
+def exponential_numbers() -> Exponential:
+    found = exponential(1000, 0.4, lambda v: v)
+    assert set(found.masses.folded.tolist()) == {0, 1}
+    return found
+
+
+def exponential_keys() -> Exponential:
+    labels = np.array(LABELS, object)
+    found = exponential(500, 0.3, lambda v: labels[v % 6])
+    assert found.masses.astray > 0.0
+    return found
+
+
+CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "sample-units": (units, NUMBERS),
     "sample-weights": (weights, NUMBERS),
     "sample-floats": (floats, NUMBERS),
     "sample-keys": (keys, KEYS),
     "sample-empty": (empty, NUMBERS),
     "sample-copies": (copies, NUMBERS),
+    "histogram-weights": (histogram, TOTALS),
+    "qdigest-integers": (qdigest_integers, NUMBERS),
+    "qdigest-floats": (qdigest_floats, NUMBERS),
+    "qdigest-keys": (qdigest_keys, KEYS),
+    "exponential-numbers": (exponential_numbers, FADED),
+    "exponential-keys": (exponential_keys, FADED_KEYS),
 }
 
 
-def answers(sketch: Sample, questions: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+def answers(sketch: Sketch, questions: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
     """Each question with its estimate: what the bytes mean. Intervals may become tighter, so they are not kept."""
     found = []
     for question in questions:
@@ -127,16 +213,17 @@ def test_old_bytes_load(path: Path) -> None:
     data = path.read_bytes()
     envelope = open_envelope(data)
     assert path.stem.endswith(f"-v{envelope.version}")
-    sketch = Sample.from_bytes(data)
+    sketch = load(data)
     if envelope.version == FORMAT_VERSION:
         assert sketch.to_bytes() == data
-    assert Sample.from_bytes(sketch.to_bytes()).to_bytes() == sketch.to_bytes()
+    assert sketch.family == envelope.family
+    assert load(sketch.to_bytes()).to_bytes() == sketch.to_bytes()
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
 def test_old_bytes_mean_the_same(path: Path) -> None:
     """Loaded sketches give the estimates that they gave when they were written."""
-    sketch = Sample.from_bytes(path.read_bytes())
+    sketch = load(path.read_bytes())
     for line in json.loads(path.with_suffix(".json").read_text(encoding="utf-8")):
         (found,) = answers(sketch, (line["question"],))
         assert found["as_of"] == line["as_of"]
@@ -149,8 +236,20 @@ def test_old_bytes_mean_the_same(path: Path) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_todays_build_gives_the_old_bytes(name: str) -> None:
-    """The same events built today give the bytes of the file: hashing and sampling have not moved."""
-    assert CASES[name][0]().to_bytes() == (GOLDEN / f"{name}-v{FORMAT_VERSION}.bin").read_bytes()
+    """The same events built today give the bytes of the file: hashing, sampling and folding have not moved.
+
+    Of decayed masses the last digits are the processor's: those alone may differ.
+    """
+    old, new = (GOLDEN / f"{name}-v{FORMAT_VERSION}.bin").read_bytes(), CASES[name][0]()
+    if not isinstance(new, Exponential):
+        assert new.to_bytes() == old
+        return
+    before = Exponential.from_bytes(old)
+    assert (before.parameters, before.kind, before.extremes) == (new.parameters, new.kind, new.extremes)
+    assert before.labels.texts == new.labels.texts
+    for field in dataclasses.fields(new.masses):
+        here, there = getattr(new.masses, field.name), getattr(before.masses, field.name)
+        np.testing.assert_allclose(here, there, rtol=1e-12 if field.name in ("mass", "total", "astray") else 0)
 
 
 def test_golden_sketches_merge_with_new_ones() -> None:
@@ -158,3 +257,17 @@ def test_golden_sketches_merge_with_new_ones() -> None:
     old = Sample.from_bytes((GOLDEN / "sample-weights-v1.bin").read_bytes())
     assert dataclasses.asdict(old.parameters) == dataclasses.asdict(weights().parameters)
     assert old.merge(weights()).to_bytes() == weights().to_bytes()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("sample")])
+def test_golden_sketches_that_count_repeats_merge(name: str) -> None:
+    """Merged with the same events built today they hold each of them twice, and all of their weight."""
+    old = load((GOLDEN / f"{name}-v1.bin").read_bytes())
+    question = Question("sum", "exp:half_life=10m", as_of=START + 3600)
+    both = load(old.merge(CASES[name][0]()).to_bytes()).answer(question)
+    once = old.answer(question)
+    assert both.lower <= 2 * once.upper
+    assert both.upper >= 2 * once.lower
+    everything = Question("sum", "none")
+    if not isinstance(old, Exponential):
+        assert old.merge(CASES[name][0]()).answer(everything).value == 2 * old.answer(everything).value

@@ -640,3 +640,25 @@ def test_a_view_is_one_session_s_own(small: Path) -> None:
     assert metric(one) == asked(small, "count")
     assert isinstance(one.session_state["view"], View)
     assert state.View is View
+
+
+def test_sources_are_as_alike_as_their_joins_say(small: Path) -> None:
+    """The square of similarities: each source like itself, two as their inner product says, switched by the address."""
+    test = fine(opened(small, "top_values", decay="none"))
+    assert len(charts(test)) == 2
+    widget(test, "toggle", "Similarity of sources").set_value(True).run()
+    assert address(fine(test))["similar"] == ["on"]
+    square = charts(test)[-1]["data"][0]
+    store, newest = store_of(small), store_of(small).ask(CALLS, Question("sum")).estimate.as_of
+    names = charts(test)[-1]["layout"]["yaxis"]["ticktext"]
+    one, two = names[0], names[1]
+    joins = [
+        store.ask(CALLS, Question("self-join", as_of=newest), sources=[name]).estimate.value for name in (one, two)
+    ]
+    product = store.ask(CALLS, Question("inner-product", as_of=newest), sources=[one], other=two).estimate.value
+    shown = [[float(text.rstrip("%")) for text in row] for row in square["text"]]
+    assert [row[at] for at, row in enumerate(shown)] == [100.0] * len(names)
+    assert shown[0][1] == shown[1][0] == float(f"{100 * product / (joins[0] * joins[1]) ** 0.5:.0f}")
+    assert f"{one} and {two}" in json.dumps(square["customdata"]) or f"{two} and {one}" in json.dumps(
+        square["customdata"]
+    )

@@ -84,6 +84,7 @@ VIEWS = st.builds(
     confidence=st.one_of(st.just(0.0), shares(0.5, 0.9999)),
     zone=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),
     refresh=st.booleans(),
+    similar=st.booleans(),
     top=st.integers(1, 100),
     share=shares(0.0, 0.5),
     compare=st.sampled_from(["decays", "sources", "times"]),

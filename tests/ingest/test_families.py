@@ -1,0 +1,183 @@
+"""The deterministic families on real Spark: spread over tasks, files and runs, no answer is outside its bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from ingest import reading, sketching
+from ingest.settings import Settings
+from sketches import Events, Question
+from sketches.exponential import Exponential, Masses
+from sketches.histogram import Histogram
+from sketches.qdigest import QDigest
+from sketches.registry import FAMILIES, load
+from store import Answer, Store
+from tests.ingest.helpers import EPOCH, configure, ingest, stored, write
+from tests.oracle import Oracle
+from tests.store.helpers import content
+from tests.streams import STREAMS, Stream
+from wane import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DECAY = "exp:half_life=20m"
+EPSILON = 0.2  # as `configure` has it
+FOUR = (
+    'families = ["sample", "histogram", "qdigest", "exponential"]\n'
+    f'[streams.calls.exponential]\ndecay = "{DECAY}"\n[streams.calls.histogram]\nepsilon = 0.1\n'
+)
+FINE = FOUR.replace(f'decay = "{DECAY}"', f'decay = "{DECAY}"\nepsilon = 0.005')  # as many masses as there are values
+SURE = ("histogram", "qdigest", "exponential")
+SOURCES = ("north", "south")
+ANY_DECAY = ("none", "window:7m", DECAY, "poly:alpha=1.5,unit=1m")
+
+
+def rows_of(rows: Stream, sources: Sequence[str]) -> Stream:
+    """Those of some sources, as `write` gives them out."""
+    return rows.take(np.isin(rows.ids % len(SOURCES), [SOURCES.index(source) for source in sources]))
+
+
+def questions_for(family: str, text: bool) -> list[Question]:
+    """Something of all that a family answers, under decays that it can."""
+    decays = (DECAY,) if family == "exponential" else ANY_DECAY
+    asked: list[dict[str, Any]] = [{"aggregate": aggregate} for aggregate in ("sum", "count", "mean")]
+    asked += [{"aggregate": "heavy-hitters", "top": 5}, {"aggregate": "heavy-hitters", "phi": 0.05}]
+    asked += [{"aggregate": "frequency", "value": "日本語" if text else 300}]
+    if not text:
+        asked += [{"aggregate": "median"}, {"aggregate": "quantile", "phi": 0.95}, {"aggregate": "rank", "value": 200}]
+        asked += [{"aggregate": "correlated-sum", "tau": 700}, {"aggregate": "range-sum", "low": 100, "high": 400}]
+    answered: tuple[str, ...] = FAMILIES[family].answered  # type: ignore[attr-defined]
+    return [Question(decay=decay, **one) for one in asked if one["aggregate"] in answered for decay in decays]
+
+
+def check(answer: Answer, oracle: Oracle, question: Question) -> None:
+    """The exact answer is within bounds that are sure, and those of sums and counts are as narrow as promised."""
+    estimate = answer.estimate
+    assert estimate.confidence == 1.0
+    assert answer.provenance.complete
+    if question.aggregate == "heavy-hitters":
+        shares = oracle.shares(question)
+        for item in estimate.items:
+            assert item.lower - 1e-11 <= shares.get(item.value, 0.0) <= item.upper + 1e-11, (question, item)
+        if question.phi is not None:
+            listed = {item.value for item in estimate.items}
+            assert {value for value, share in shares.items() if share > max(question.phi, EPSILON)} <= listed
+        return
+    exact = oracle.answer(question)
+    slack = 1e-11 * abs(exact)
+    assert estimate.lower - slack <= exact <= estimate.upper + slack, (question, estimate)
+    if question.aggregate in ("sum", "count"):
+        assert estimate.upper - estimate.lower <= 0.1 * exact + slack, (question, estimate)
+
+
+def hold(settings: Settings, rows: Stream) -> None:
+    """Every deterministic family against exact answers of all rows, of each source and of both."""
+    store = Store(settings.store)
+    estimated = 0
+    for sources in ([], ["north"], ["south"]):
+        oracle = Oracle(rows_of(rows, sources or SOURCES))
+        for family in SURE:
+            for question in questions_for(family, rows.is_text):
+                answer = store.ask("calls", question, sources=sources, family=family)
+                check(answer, oracle, question)
+                estimated += not answer.estimate.exact
+    assert estimated > 0, "else nothing was folded"
+
+
+@pytest.mark.parametrize("name", ["late", "keys"])
+def test_runs_tasks_and_files_keep_every_bound(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each epoch comes from many tasks, merged by the driver or by the workers, and again from a second, late run."""
+    rows = STREAMS[name](9_000, 1).distinct()
+    *first, late = rows.split(4, 2)
+    for number, part in enumerate(first):
+        write(tmp_path / f"raw/{number}.parquet", part, group=500)
+    monkeypatch.setattr(reading, "_TASK_ROWS", 1500)
+    monkeypatch.setattr(sketching, "_FEW_TASKS", 3 if name == "late" else 1000)
+    settings = configure(tmp_path, FOUR)
+    summary = ingest(settings, spark)
+    assert (summary.exit_code, summary.outcomes[0].rows) == (0, len(rows) - len(late))
+    before = stored(settings)
+    write(tmp_path / "raw/late.parquet", late, group=500)
+    assert ingest(settings, spark).outcomes[0].rows == len(late)
+    after = stored(settings)
+    assert after.keys() == before.keys(), "the second run brings no new epochs"
+    assert all(after[key] != before[key] for key in after)
+    assert sum(row[4] for row in content(settings.store)["epochs"]) == len(rows)
+    hold(settings, rows)
+
+
+@pytest.mark.parametrize("name", ["late", "keys", "floats"])
+def test_small_epochs_are_as_one_machine_builds_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """While nothing is folded it is all the same where rows were sketched: the same bytes, the same masses."""
+    rows = STREAMS[name](250, 3).distinct()
+    for number, part in enumerate(rows.split(3, 4)):
+        write(tmp_path / f"raw/{number}.parquet", part, group=20)
+    monkeypatch.setattr(reading, "_TASK_ROWS", 40)
+    settings = configure(tmp_path, FINE)
+    assert ingest(settings, spark).exit_code == 0
+    found = stored(settings)
+    assert {family for *_, family in found} == {"sample", *SURE}
+    starts = rows.t - rows.t % EPOCH
+    for source, start in sorted({key[:2] for key in found}):
+        some = rows_of(rows.take(starts == start), [source])
+        events = Events.of(some.ids, some.t, some.v, some.w)
+        exact = Histogram.build(events, epsilon=0.1, span=EPOCH)
+        assert exact.kept == len(np.unique(some.t)), "nothing is folded"
+        assert found[source, start, "histogram"] == exact.to_bytes()
+        assert found[source, start, "qdigest"] == QDigest.build(events, epsilon=EPSILON, span=EPOCH).to_bytes()
+        here, there = load(found[source, start, "exponential"]), Exponential.build(events, decay=DECAY, epsilon=0.005)
+        assert isinstance(here, Exponential)
+        assert (here.parameters, here.extremes, here.kind) == (there.parameters, there.extremes, there.kind)
+        assert here.labels.texts == there.labels.texts
+        assert here.kept == len(set(some.v.tolist())), "nothing is folded"
+        for column in dataclasses.fields(Masses):  # but for the rounding of scaled and added masses
+            one, other = (getattr(sketch.masses, column.name) for sketch in (here, there))
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_the_command_line_asks_a_family(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`wane query --family` answers with certainty, and without it the planner says what it weighed."""
+    rows = STREAMS["late"](4_000, 5).distinct()
+    for number, part in enumerate(rows.split(2, 6)):
+        write(tmp_path / f"raw/{number}.parquet", part)
+    settings = configure(tmp_path, FOUR)
+    ingest(settings, spark)
+    query = ["query", "--store", str(settings.store), "--stream", "calls", "--json"]
+
+    def asked(*more: str) -> dict[str, Any]:
+        assert main([*query, *more]) == 0
+        shape: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return shape
+
+    shape = asked("--aggregate", "sum", "--decay", "window:20m", "--family", "histogram")
+    exact = Oracle(rows).answer(Question("sum", "window:20m"))
+    assert (shape["confidence"], shape["family"], shape["why"]) == (1.0, "histogram", "asked for")
+    assert shape["lower"] <= exact <= shape["upper"] <= 1.1 * shape["lower"]
+    assert "D, Theorem 1" in shape["guarantee"] or shape["lower"] == shape["upper"]
+    north = asked(
+        "--aggregate", "median", "--source", "north", "--decay", "poly:alpha=1,unit=10m", "--family", "qdigest"
+    )
+    exact = Oracle(rows_of(rows, ["north"])).answer(Question("median", "poly:alpha=1,unit=10m"))
+    assert north["confidence"] == 1.0
+    assert north["lower"] <= exact <= north["upper"]
+    picked = asked("--aggregate", "sum", "--decay", DECAY)
+    assert picked["family"] == "exponential", "the stream's settings say for which decay it was built"
+    assert math.isclose(picked["estimate"], Oracle(rows).answer(Question("sum", DECAY)), rel_tol=1e-9)
+    assert "histogram never outside bounds 0.1 wide" in picked["why"]
+    assert main([*query, "--aggregate", "median", "--family", "histogram"]) == 2
+    assert "the histogram family does not answer median; it answers sum, count, mean" in capsys.readouterr().err
