@@ -198,7 +198,7 @@ class Boxes:
 
     def _guarantee(self, question: Question, as_of: int, value: float, lower: float, upper: float) -> str:
         if lower == value == upper:
-            return "exact: every event that counts is known to its time and value"
+            return "exact: the bounds leave no other answer"
         newest = self.extremes.newest
         note = ""
         if newest is not None and as_of < newest:

@@ -184,14 +184,17 @@ class Counters:
         for begin in range(0, len(moments), step):
             here = moments[begin : begin + step]
             least, most = ranges.factors(decay, here)
+            come = self.end[which] <= here[:, None]
+            # the newest arrival of an entry came at its end, the others since the end of the entry before
+            least, most = (size - 1.0) * least + most * come, (size - ~come) * most
             middle = (least + most) / 2.0
             if not sure.all():
                 # an aggregated counter errs by a share of every window's count, of what came after the moment as well
-                after = 2.0 * newest * (self.end[which] > here[:, None])
-                least = np.where(sure, least, (middle - error * after) / (1.0 + error))
-                most = np.where(sure, most, (middle + error * after) / np.maximum(1.0 - error, 1e-9))
-            for limit, factors in zip(found, (middle, least, most), strict=True):
-                limit[begin : begin + step, used] = np.add.reduceat(factors * size, begins, axis=1)
+                after = 2.0 * newest * error * size * ~come
+                least = np.where(sure, least, (middle - after) / (1.0 + error))
+                most = np.where(sure, most, (middle + after) / np.maximum(1.0 - error, 1e-9))
+            for limit, content in zip(found, (middle, least, most), strict=True):
+                limit[begin : begin + step, used] = np.add.reduceat(content, begins, axis=1)
         rounding = 1e-12
         return found[0], np.maximum(found[1], 0.0) * (1.0 - rounding), found[2] * (1.0 + rounding)
 
