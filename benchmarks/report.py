@@ -72,7 +72,7 @@ def picture(
     for axis, numbers in ((0, [x for x, _ in points]), (1, [y for _, y in points])):
         for number in _ticks(numbers, log_x if axis == 0 else log_y):
             at = places[axis](number)
-            text = f"{number:.3g}"
+            text = f"{number:,.4g}"
             if axis == 0:
                 drawn.append(f'<line x1="{at:.1f}" y1="{top}" x2="{at:.1f}" y2="{height - bottom}" stroke="#dddddd"/>')
                 drawn.append(f'<text x="{at:.1f}" y="{height - bottom + 16}" text-anchor="middle">{text}</text>')

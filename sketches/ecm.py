@@ -29,7 +29,7 @@ from sketches.merging import mergeable
 from sketches.order import codes_of
 from sketches.packing import frozen
 from sketches.question import Question
-from sketches.random_waves import LEVELS, Waves, capacity
+from sketches.random_waves import LEVELS, Waves, capacity, levels_of
 from sketches.waves import Logs, aggregated, laid_out, room, sizes_of
 from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
 
@@ -266,7 +266,7 @@ def _waves(events: Events, times: Ints, codes: Words, parameters: EcmParameters)
     words = values.astype(np.int64).view(np.uint64) if values.dtype == np.int32 else values
     ones = np.ones(len(ids), np.uint64)
     hashes = event_hashes(ids, clock.view(np.uint64), words, ones, np.uint64(salt(parameters.seed, LEVELS)))
-    level = np.minimum(_leading_zeros(hashes), LEVELS - 1).astype(np.uint8)
+    level = levels_of(hashes)
     most = capacity(parameters.window_error, parameters.delta / 2.0)
     parts = [Waves.of(np.full(len(times), cells - 1), times, level, cells, most)]
     for dyadic in range(parameters.levels(kind)):
@@ -363,16 +363,6 @@ def _prefixes(codes: Words, level: int, bits: int) -> Words:
     for at in range(len(codes)):
         found[at] = _at_level(codes[at], level, bits)
     return found
-
-
-def _leading_zeros(words: Words) -> Ints:
-    """How many bits from the highest on are 0: the level at which an event with this hash is sampled."""
-    left, zeros = words.copy(), np.zeros(len(words), np.int64)
-    for shift in (32, 16, 8, 4, 2, 1):
-        low = left < np.uint64(1) << np.uint64(64 - shift)
-        zeros[low] += shift
-        left[low] <<= np.uint64(shift)
-    return zeros
 
 
 @numba.njit(cache=True, nogil=True)

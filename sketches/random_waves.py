@@ -14,16 +14,19 @@ from typing import Final
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from sketches.errors import CorruptError
-from sketches.events import MAX_TIME
+from sketches.errors import CorruptError, IncompatibleError, QuestionError, WaneError
+from sketches.events import MAX_TIME, Events
+from sketches.hashing import finalise, salt
+from sketches.waves import Count
 from sketches.wire import Reader, Writer
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Levels = NDArray[np.uint8]
+Words = NDArray[np.uint64]
 
 LEVELS: Final = 48
 NO_CUT: Final = -(1 << 62) - 1  # earlier than any time: nothing was forgotten
@@ -122,6 +125,69 @@ class Waves:
         if rows and ((time <= cuts[owner, level.view(np.int64)]).any()):
             raise CorruptError("an arrival is remembered that its level has forgotten")
         return cls(owner, time, level.astype(np.uint8), cuts)
+
+
+@dataclass(frozen=True)
+class RandomisedWave:
+    """One randomised wave, by itself: how many arrivals in any window, with probability 1 - δ within ε.
+
+    >>> wave = RandomisedWave.of(0.1, 0.05, ids=range(10_000), times=range(10_000))
+    >>> count = wave.count(1000)
+    >>> count.lower <= 1000 <= count.upper
+    True
+    """
+
+    epsilon: float
+    delta: float
+    seed: int
+    waves: Waves
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, ids: ArrayLike, times: ArrayLike, seed: int = 0) -> RandomisedWave:
+        """The wave of a batch of arrivals; ids tell them apart, and with the seed decide which are sampled."""
+        for name, number in (("epsilon", epsilon), ("delta", delta)):
+            if not 0 < number < 1:
+                raise WaneError(f"{name} is {number!r}; it must lie strictly between 0 and 1")
+        events = Events.of(ids, times)
+        words = events.ids ^ finalise(events.times.view(np.uint64) ^ np.uint64(salt(seed, LEVELS)))
+        owner = np.zeros(len(events), np.int64)
+        most = capacity(epsilon, delta)
+        return cls(epsilon, delta, seed, Waves.of(owner, events.times, levels_of(finalise(words)), 1, most))
+
+    def merge(self, other: RandomisedWave) -> RandomisedWave:
+        """The wave of both waves' arrivals: the same as if one had seen them all."""
+        if (self.epsilon, self.delta, self.seed) != (other.epsilon, other.delta, other.seed):
+            raise IncompatibleError("waves of different accuracy or seed cannot be merged")
+        merged = Waves.merged([self.waves, other.waves], capacity(self.epsilon, self.delta))
+        return RandomisedWave(self.epsilon, self.delta, self.seed, merged)
+
+    def count(self, window: int, as_of: int | None = None) -> Count:
+        """The arrivals at times in (as_of - window, as_of], where as_of is the newest arrival's or later."""
+        times = self.waves.time
+        if window < 1:
+            raise QuestionError(f"window is {window}; it must be at least 1")
+        if len(times) == 0:
+            return Count(0.0, 0.0, 0.0)
+        now = int(times[-1]) if as_of is None else as_of
+        if now < times[-1]:
+            raise QuestionError(f"as_of is {now}, but the newest arrival is at {times[-1]}")
+        first = now - window + 1
+        finest = int(np.argmax(self.waves.cuts[0] < first))
+        inside = (times >= first) & (self.waves.level >= finest)
+        value = float(np.count_nonzero(inside)) * 2.0**finest
+        if finest == 0:
+            return Count(value, value, value)
+        return Count(value, value / (1.0 + self.epsilon), value / (1.0 - self.epsilon))
+
+
+def levels_of(hashes: Words) -> Levels:
+    """The deepest level of arrivals with these hashes: how many bits from the highest on are 0."""
+    left, zeros = hashes.copy(), np.zeros(len(hashes), np.uint8)
+    for shift in (32, 16, 8, 4, 2, 1):
+        low = left < np.uint64(1) << np.uint64(64 - shift)
+        zeros[low] += shift
+        left[low] <<= np.uint64(shift)
+    return np.minimum(zeros, LEVELS - 1)
 
 
 @numba.njit(cache=True, nogil=True)

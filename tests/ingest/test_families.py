@@ -181,3 +181,45 @@ def test_the_command_line_asks_a_family(
     assert "histogram never outside bounds 0.1 wide" in picked["why"]
     assert main([*query, "--aggregate", "median", "--family", "histogram"]) == 2
     assert "the histogram family does not answer median; it answers sum, count, mean" in capsys.readouterr().err
+
+
+def test_keys_are_counted_across_sources(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ECM-sketches from many tasks and late files: frequencies, heavy hitters by name, joins of sources."""
+    rows = STREAMS["keys"](6_000, 1).distinct()
+    *first, late = rows.split(4, 2)
+    for number, part in enumerate(first):
+        write(tmp_path / f"raw/{number}.parquet", part, group=500)
+    monkeypatch.setattr(reading, "_TASK_ROWS", 1500)
+    settings = configure(
+        tmp_path, 'families = ["sample", "ecm"]\n[streams.calls.ecm]\nepsilon = 0.05\npurpose = "inner"\n'
+    )
+    ingest(settings, spark)
+    write(tmp_path / "raw/late.parquet", late, group=500)
+    ingest(settings, spark)
+    store = Store(settings.store)
+    for decay in ANY_DECAY:
+        for sources in ([], ["north"]):
+            oracle = Oracle(rows_of(rows, sources or SOURCES))
+            shares = oracle.shares(Question("heavy-hitters", decay))
+            for value in [*list(shares)[:5], "never seen"]:
+                question = Question("frequency", decay, value=value)
+                found = store.ask("calls", question, sources=sources, family="ecm").estimate
+                assert abs(found.value - shares.get(value, 0.0)) <= 0.05
+                assert found.lower <= shares.get(value, 0.0) <= found.upper + 1e-11
+            listed = store.ask("calls", Question("heavy-hitters", decay, phi=0.05), sources=sources, family="ecm")
+            names = {item.value for item in listed.estimate.items}
+            assert {value for value, share in shares.items() if share >= 0.1} <= names
+            assert names <= {value for value, share in shares.items() if share >= 0.05}
+            assert "aggregated" in listed.estimate.guarantee
+    north, south = (Oracle(rows_of(rows, [source])) for source in SOURCES)
+    question = Question("inner-product", "window:20m", as_of=int(rows.t.max()))
+    answer = store.ask("calls", question, sources=["north"], other="south", family="ecm").estimate
+    assert answer.lower <= north.answer(question, south) <= answer.upper
+    query = ["query", "--store", str(settings.store), "--stream", "calls", "--json", "--family", "ecm"]
+    assert main([*query, "--aggregate", "self-join", "--decay", "window:20m", "--source", "north"]) == 0
+    shape = json.loads(capsys.readouterr().out)
+    assert shape["lower"] <= north.answer(Question("self-join", "window:20m")) <= shape["upper"]
+    assert main([*query, "--aggregate", "median"]) == 2
+    assert "text" in capsys.readouterr().err
