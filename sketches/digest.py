@@ -20,7 +20,8 @@ from sketches.forest import Forest, Shape
 from sketches.merging import mergeable
 from sketches.order import codes_of
 from sketches.question import Question
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
+from sketches.stored import Stored
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, seal
 
 DAY: Final = 86_400
 _LONGEST: Final = 1 << 48
@@ -70,7 +71,7 @@ class DigestParameters:
 
 
 @dataclass(frozen=True)
-class Digest:
+class Digest(Stored):
     """A forest of an accuracy; a family says what it keeps of values, what it answers and what it promises."""
 
     family: ClassVar[str]
@@ -178,13 +179,7 @@ class Digest:
         return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        return load(data, {cls.family: cls.from_envelope})
-
-    @classmethod
-    def from_envelope(cls, envelope: Envelope) -> Self:
-        if envelope.family != cls.family:
-            raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
+    def _opened(cls, envelope: Envelope) -> Self:
         parameters = DigestParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
         kind, extremes, labels = read_head(reader)
@@ -196,10 +191,6 @@ class Digest:
         if kind is Kind.KEY and not np.isin(single, labels.hashes).all():
             raise CorruptError("a key has no label")
         return cls(parameters, forest, kind, labels, extremes)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.to_bytes())
 
     @property
     def kept(self) -> int:

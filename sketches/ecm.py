@@ -30,8 +30,9 @@ from sketches.order import codes_of
 from sketches.packing import frozen
 from sketches.question import Question
 from sketches.random_waves import LEVELS, Waves, capacity, levels_of
+from sketches.stored import Stored
 from sketches.waves import Logs, aggregated, laid_out, room, sizes_of
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, seal
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,7 +40,7 @@ Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Ecm:
+class Ecm(Stored):
     """Mergeable Count-Min sketch over sliding windows: how often keys came, in any window, under any decay.
 
     Question: decayed sum of the weights; frequency of a value; heavy hitters; self-join size and inner product of two
@@ -205,13 +206,7 @@ class Ecm:
         return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Ecm:
-        return load(data, {cls.family: cls.from_envelope})
-
-    @classmethod
-    def from_envelope(cls, envelope: Envelope) -> Ecm:
-        if envelope.family != cls.family:
-            raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
+    def _opened(cls, envelope: Envelope) -> Ecm:
         parameters = EcmParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
         kind, extremes, labels = read_head(reader)
@@ -231,10 +226,6 @@ class Ecm:
         if kind is Kind.KEY and not np.isin(candidates, labels.hashes).all():
             raise CorruptError("a key has no label")
         return cls(parameters, logs, depth, candidates, kind, labels, extremes)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.to_bytes())
 
     @property
     def kept(self) -> int:

@@ -32,7 +32,8 @@ from sketches.merging import mergeable
 from sketches.order import codes_of
 from sketches.packing import frozen, unzigzag, zigzag
 from sketches.question import Question
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
+from sketches.stored import Stored
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, seal
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -186,7 +187,7 @@ class Masses:
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(Stored):
     """Mergeable summary of the values of a stream under one exponential decay, fixed when it is built.
 
     Question: decayed sum; for numbers rank, quantiles and median, sums and shares over v ≥ tau or a range; for numbers
@@ -368,13 +369,7 @@ class Exponential:
         return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Exponential:
-        return load(data, {cls.family: cls.from_envelope})
-
-    @classmethod
-    def from_envelope(cls, envelope: Envelope) -> Exponential:
-        if envelope.family != cls.family:
-            raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
+    def _opened(cls, envelope: Envelope) -> Exponential:
         parameters = ExponentialParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
         kind, extremes, labels = read_head(reader)
@@ -385,10 +380,6 @@ class Exponential:
         if kind is Kind.KEY and (masses.height.any() or not np.isin(masses.code, labels.hashes).all()):
             raise CorruptError("a key has no label")
         return cls(parameters, masses, kind, labels, extremes)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.to_bytes())
 
     @property
     def kept(self) -> int:

@@ -22,7 +22,8 @@ from sketches.merging import mergeable
 from sketches.nested_sample import NO_CUT
 from sketches.parameters import SampleParameters
 from sketches.question import Question
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
+from sketches.stored import Stored
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, seal
 
 _ORDERED: Final = ("selectivity", "rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum")
 
@@ -59,7 +60,7 @@ class IntegralParameters:
 
 
 @dataclass(frozen=True)
-class Integral:
+class Integral(Stored):
     """Duplicate-insensitive, mergeable sample of a stream under one decay that is fixed when it is built.
 
     Question: decayed sum, selectivity, rank, quantiles and median, frequency of a value, sum and frequency of a range,
@@ -312,13 +313,7 @@ class Integral:
         return seal(self.family, FORMAT_VERSION, self.parameters.to_bytes(), seed, writer.to_bytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Integral:
-        return load(data, {cls.family: cls.from_envelope})
-
-    @classmethod
-    def from_envelope(cls, envelope: Envelope) -> Integral:
-        if envelope.family != cls.family:
-            raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
+    def _opened(cls, envelope: Envelope) -> Integral:
         parameters = IntegralParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
         kind, extremes, labels = read_head(reader)
@@ -328,10 +323,6 @@ class Integral:
             copies.append(ExpirySample(*read_rows(reader, kind, labels), cuts, parameters.fading))
         reader.done()
         return cls(parameters, tuple(copies), kind, labels, extremes)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.to_bytes())
 
     @property
     def kept(self) -> int:

@@ -27,7 +27,8 @@ from sketches.merging import mergeable
 from sketches.order import codes_of, greatest_code, least_code
 from sketches.packing import frozen
 from sketches.question import Question
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal
+from sketches.stored import Stored
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, seal
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -78,7 +79,7 @@ class CountMinParameters:
 
 
 @dataclass(frozen=True)
-class Retractable:
+class Retractable(Stored):
     """Mergeable Count-Min sketch of a stream under one exponential decay, from which events can be taken back.
 
     Question: decayed sum, and the frequency of a value, a number or a key. As of the newest event or later.
@@ -249,13 +250,7 @@ class Retractable:
         return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.decayed.seed, writer.to_bytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Retractable:
-        return load(data, {cls.family: cls.from_envelope})
-
-    @classmethod
-    def from_envelope(cls, envelope: Envelope) -> Retractable:
-        if envelope.family != cls.family:
-            raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
+    def _opened(cls, envelope: Envelope) -> Retractable:
         parameters = CountMinParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
         kind, extremes, _ = read_head(reader)
@@ -270,10 +265,6 @@ class Retractable:
             raise CorruptError("a counter is larger than all events together")
         table = counters.reshape(parameters.rows, -1).copy()
         return cls(parameters, table, total, events, kind, extremes)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.to_bytes())
 
 
 @numba.njit(cache=True, nogil=True)

@@ -14,7 +14,6 @@ from sketches import windows
 from sketches.bulk import whole_bodies
 from sketches.codec import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
 from sketches.drawn import SECOND, Extremes, TimeUnit, draw
-from sketches.errors import CorruptError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Kind, Labels
 from sketches.hashing import salt
@@ -23,13 +22,14 @@ from sketches.nested_sample import NO_CUT, NestedSample
 from sketches.parameters import SampleParameters
 from sketches.question import Question
 from sketches.sampled import FAMILY, Sampled
-from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, load, seal, sealer
+from sketches.stored import Stored
+from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, seal, sealer
 
 Estimator = Literal["stratified", "windows"]
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Stored):
     """Duplicate-insensitive, mergeable sample of a stream that answers every aggregate under any decay.
 
     Question: any aggregate of `sketches.question`, under any decay function, at any as-of time, chosen at query time.
@@ -161,13 +161,7 @@ class Sample:
         return seal(self.family, FORMAT_VERSION, self.parameters.to_bytes(), self.parameters.seed, writer.to_bytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Sample:
-        return load(data, {cls.family: cls.from_envelope})
-
-    @classmethod
-    def from_envelope(cls, envelope: Envelope) -> Sample:
-        if envelope.family != cls.family:
-            raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
+    def _opened(cls, envelope: Envelope) -> Sample:
         parameters = SampleParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = Reader(envelope.body)
         kind, extremes, labels = read_head(reader)
@@ -178,10 +172,6 @@ class Sample:
             copies.append(NestedSample(*read_rows(reader, kind, labels), weight_cuts, count_cuts))
         reader.done()
         return cls(parameters, tuple(copies), kind, labels, extremes)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.to_bytes())
 
     @property
     def kept(self) -> int:
