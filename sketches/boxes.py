@@ -44,7 +44,8 @@ Words = NDArray[np.uint64]
 Limits = tuple[Floats, Floats, Floats]  # value, lower, upper, one entry a moment
 
 _ROUNDING: Final = 1e-12
-_LOST: Final = 1e-250  # more than all masses that were too small to be numbers
+_LOST: Final = 1e-250  # more than all masses that were too small to be numbers, where the newest event weighs 1
+_TINY: Final = 1e-290  # numbers below this have few digits
 _CHUNK: Final = 1 << 21  # evaluations of f at a time
 
 
@@ -58,6 +59,9 @@ class Ranges(Protocol):
 
     def alive(self, decay: Decay, moments: Ints, rows: Ints) -> Ints:
         """How many of the rows of each range may carry weight, summed up, at every moment."""
+
+    def scale(self, moments: Ints) -> Floats | None:
+        """What sums, but not shares, are to be multiplied with at every moment; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,9 @@ class TimeRanges:
             return np.asarray(here, np.int64)
         before = np.maximum(moments, math.ceil(reach) - MAX_TIME - 1) - math.ceil(reach)
         return np.asarray(here - gone[np.searchsorted(self.last[faded], before, side="right")], np.int64)
+
+    def scale(self, moments: Ints) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -211,7 +218,8 @@ class Boxes:
         """Value, lower and upper limit at every moment."""
         match question.aggregate:
             case "sum" | "count":
-                return _middle(*self._totals(question, moments, [self._per_node(self._mass(question.aggregate))]))
+                lower, upper = self._totals(question, moments, [self._per_node(self._mass(question.aggregate))])
+                return self._sums(lower[:, 0], upper[:, 0], moments)
             case "mean":
                 everything = np.ones(len(self.weight), bool)
                 return self._mean(question, moments, everything, everything)
@@ -241,7 +249,8 @@ class Boxes:
             case "range-sum" | "correlated-sum" | "correlated-count":
                 mass = self._mass("count" if question.aggregate == "correlated-count" else "sum")
                 below, above = ([self._per_node(mass * which)] for which in (inside, touched))
-                return _middle(*self._totals(question, moments, below, above))
+                lower, upper = self._totals(question, moments, below, above)
+                return self._sums(lower[:, 0], upper[:, 0], moments)
         return self._share(question, moments, self.weight * inside, self.weight * touched)
 
     def _share(self, question: Question, moments: Ints, least: Floats, most: Floats) -> Limits:
@@ -296,7 +305,21 @@ class Boxes:
             lower[begin : begin + step] = least @ least_masses
             upper[begin : begin + step] = most @ most_masses
         slack = self._slack(decay)
-        return lower * (1.0 - slack), upper * (1.0 + slack) + (_LOST * (upper > 0.0) if self.rounding else 0.0)
+        return self._outward(lower, upper, slack)
+
+    def _outward(self, lower: Floats, upper: Floats, slack: float) -> tuple[Floats, Floats]:
+        """Bounds moved apart by what rounding may have done, and by masses that were too small to be numbers."""
+        lower, upper = lower * (1.0 - slack), upper * (1.0 + slack)
+        if self.rounding == 0.0:
+            return lower, upper
+        return np.maximum(lower - _LOST, 0.0), upper + _LOST * (upper > 0.0)
+
+    def _sums(self, lower: Floats, upper: Floats, moments: Ints) -> Limits:
+        """Bounds of sums with the estimate in their middle."""
+        scale = self.ranges.scale(moments)
+        if scale is not None:
+            lower, upper = np.maximum(lower * scale - _TINY, 0.0), upper * scale + _TINY * (upper > 0.0)
+        return (lower + upper) / 2.0, lower, upper
 
     def _slack(self, decay: Decay) -> float:
         whole = isinstance(decay, NoDecay | Window) and self.rounding == 0.0 and float(self.weight.sum()) < 2.0**53
@@ -371,8 +394,7 @@ class Boxes:
         decay = _decay_of(question)
         least, most = self.ranges.factors(decay, np.array([moment], np.int64))
         slack = self._slack(decay)
-        below, above = mass * least[0][self.node] * (1.0 - slack), mass * most[0][self.node] * (1.0 + slack)
-        return below, above + _LOST * (above > 0.0) if self.rounding else above
+        return self._outward(mass * least[0][self.node], mass * most[0][self.node], slack)
 
     def _quantiles(self, question: Question, moments: Ints, phi: float) -> Limits:
         """The φ-quantile between the first value whose share may reach φ and the first whose share surely does."""
@@ -486,10 +508,6 @@ def _ages(
 def _decay_of(question: Question) -> Decay:
     assert isinstance(question.decay, Decay)
     return question.decay
-
-
-def _middle(lower: Floats, upper: Floats) -> Limits:
-    return (lower[:, 0] + upper[:, 0]) / 2.0, lower[:, 0], upper[:, 0]
 
 
 def _first(below: Floats, above: Floats, phi: float) -> int | None:

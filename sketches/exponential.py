@@ -26,7 +26,7 @@ from sketches.drawn import SECOND, Extremes, TimeUnit
 from sketches.dyadic import Heights, Words, cover, fold
 from sketches.errors import CorruptError, DecayError, UnanswerableError, WaneError
 from sketches.estimate import Estimate, Series
-from sketches.events import Events, Kind, Labels
+from sketches.events import MAX_TIME, Events, Kind, Labels
 from sketches.forest import CODE_BITS, changes, mask_of, steps_of, unsteps
 from sketches.merging import mergeable
 from sketches.order import codes_of
@@ -41,6 +41,7 @@ Ints = NDArray[np.int64]
 _DENSE: Final = 4  # a table over all values pays while it has at most so many entries an event
 _BUCKETS: Final = 1 << 16  # a table of so many masses stays in the cache
 _FEW: Final = 10_000
+_LEAST: Final = 1e-280  # what an event weighs at the least: 0 would forget that it was there
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,8 @@ class Masses:
         """The summary of the same events, each weighing so many times what it did (C §7.3)."""
         if factor == 1.0:
             return self
-        return replace(self, mass=self.mass * factor, total=self.total * factor, astray=self.astray * factor)
+        mass = np.maximum(self.mass * factor, _LEAST)
+        return replace(self, mass=mass, total=self.total * factor, astray=self.astray * factor)
 
     @classmethod
     def merged(cls, parts: Sequence[Masses]) -> Masses:
@@ -245,7 +247,7 @@ class Exponential(Stored):
         extremes = Extremes.of(events)
         if extremes.newest is None:
             return cls(parameters, Masses.none(), Kind.INTEGER, Labels.none(), extremes)
-        decayed = parameters.worth(extremes.newest, events.times)
+        decayed = np.maximum(parameters.worth(extremes.newest, events.times), _LEAST)
         if events.weights is not None:
             decayed *= events.weights
         keys = events.kind is Kind.KEY
@@ -286,6 +288,12 @@ class Exponential(Stored):
         labels = _labels([sketch.labels for sketch in seen], first.kind, masses)
         return cls(first.parameters, masses, first.kind, labels, extremes)
 
+    def scaled(self, factor: float) -> Exponential:
+        """The sketch of the same events, each weighing so many times what it did: what C §7.3 calls Scale."""
+        if not 0.0 <= factor <= 1e100:
+            raise WaneError(f"factor is {factor!r}; it must be a number from 0 to 1e100")
+        return replace(self, masses=self.masses.scaled(factor))
+
     def _as_of(self, time: int) -> Masses:
         return self.masses.scaled(float(self.parameters.worth(time, self.extremes.newest or 0)))
 
@@ -300,9 +308,9 @@ class Exponential(Stored):
             held = sketch.masses
             low, high, mass, single = held.code, held.code | mask_of(held.height), held.mass, held.mass
             if keys:  # what the counters do not hold is of unknown keys, but of none more than `astray`
-                rest = max(held.total - float(held.mass.sum()), 0.0) if held.astray else 0.0
+                rest = max(held.total - float(held.mass.sum()), held.astray) if held.astray else 0.0
                 low, high = np.append(low, np.uint64(0)), np.append(high, ~np.uint64(0))
-                mass, single = np.append(mass, rest), np.append(single, min(held.astray, rest))
+                mass, single = np.append(mass, rest), np.append(single, held.astray)
             columns.append((low, high, mass, single))
         low, high, mass, single = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         oldest, newest = (
@@ -435,9 +443,20 @@ class _Parts:
                 f"the sketch of the events from {self.oldest[part]} to {self.newest[part]} has no answer as of a time "
                 "between: this family knows what events weigh by the newest of them or later"
             )
-        worth = parameters.worth(np.maximum(moments[:, None], self.newest), self.newest)
+        worth = parameters.worth(
+            self._latest(moments)[:, None], np.minimum(self.newest, self._latest(moments)[:, None])
+        )
         worth = np.where(begun, worth, 0.0)
         return worth, worth
+
+    def scale(self, moments: Ints) -> Floats:
+        """Masses are compared as of the newest event that had come: long after it they are too small to be numbers."""
+        latest = self._latest(moments)
+        return self.parameters.worth(np.maximum(moments, latest), latest)
+
+    def _latest(self, moments: Ints) -> Ints:
+        come = np.where(moments[:, None] >= self.oldest, self.newest, -MAX_TIME)
+        return np.asarray(come.max(axis=1, initial=-MAX_TIME))
 
     def alive(self, decay: Decay, moments: Ints, rows: Ints) -> Ints:
         return np.asarray((moments[:, None] >= self.oldest) @ rows, np.int64)
