@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -103,16 +104,18 @@ class Digest(Stored):
         return cls(parameters, forest, kind, cls._labels([events.labels], kind, forest), Extremes.of(events))
 
     @classmethod
+    @abstractmethod
     def _shape(cls, parameters: DigestParameters) -> Shape:
-        raise NotImplementedError
+        """How much the ranges of the family's trees may carry."""
 
     @classmethod
     def _labels(cls, parts: Sequence[Labels], kind: Kind, forest: Forest) -> Labels:
         """Only a key that has a range of its own can be named."""
         return Labels.kept(parts, kind, [forest.code[forest.code_height == 0]])
 
+    @abstractmethod
     def _bound(self, question: Question) -> str:
-        raise NotImplementedError
+        """What is promised of an answer, in words."""
 
     def insert(self, events: Events) -> Self:
         return self.merge(self._of(events, self.parameters))
