@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numba
 import numpy as np
@@ -78,7 +78,7 @@ class Counters:
             value, lower, upper = (float(limit[0]) for limit in self._limits(question, moments, other))
         confidence = 1.0 if question.aggregate == "sum" and self._sure else self._confidence(question)
         return Estimate(
-            value, lower, upper, confidence, self._guarantee(question), self.family, as_of, len(self.size), items
+            value, lower, upper, confidence, self._guarantee(question, as_of), self.family, as_of, len(self.size), items
         )
 
     def series(self, question: Question, as_of: NDArray[np.int64]) -> Series:
@@ -92,18 +92,23 @@ class Counters:
         value, lower, upper = self._limits(question, moments, None)
         confidence = 1.0 if question.aggregate == "sum" and self._sure else self._confidence(question)
         used = np.full(len(moments), len(self.size), np.int64)
-        return Series(moments, value, lower, upper, confidence, self._guarantee(question), self.family, used)
+        return Series(
+            moments,
+            value,
+            lower,
+            upper,
+            confidence,
+            self._guarantee(question, int(moments.min(initial=0))),
+            self.family,
+            used,
+        )
 
     def frequencies(self, values: ArrayLike, decay: Decay | str = "none", as_of: int | None = None) -> Limits:
         """The shares of many values at once: the counters are read once for all of them."""
         question = Question("frequency", decay, as_of, value=0)
-        given = np.asarray(values)
-        if self.kind is Kind.KEY:
-            codes = np.array([hash_one(str(value)) for value in given.tolist()], np.uint64)
-        else:
-            codes = codes_of(given.astype(self.kind.dtype), self.kind)
         moment = question.as_of if question.as_of is not None else self.extremes.newest or 0
-        masses, total = self._points(question, moment, codes), self._total(question, np.array([moment], np.int64))
+        masses = self._values(question, moment, np.asarray(values))
+        total = self._total(question, np.array([moment], np.int64))
         return self._shares(masses, (float(total[0][0]), float(total[1][0]), float(total[2][0])))
 
     def _check(self, question: Question, other: Counters | None) -> None:
@@ -113,7 +118,7 @@ class Counters:
         if question.aggregate in ORDERED and len(self.size):
             if self.kind is Kind.KEY:
                 raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
-            if self.kind is not Kind.INTEGER or not self.parameters.bits:
+            if not self._ranged:
                 raise UnanswerableError(
                     f"{question.aggregate} needs an ecm sketch of whole numbers built with bits, their domain's size"
                 )
@@ -133,7 +138,12 @@ class Counters:
     @property
     def _sure(self) -> bool:
         """Whether every counter's content is between its bounds with certainty."""
-        return self.depth == 0 and self.parameters.keeping != "rw"
+        return self.parameters.keeping != "rw"
+
+    @property
+    def _ranged(self) -> bool:
+        """Whether there are sketches of dyadic ranges."""
+        return self.kind is Kind.INTEGER and self.parameters.bits > 0
 
     def _confidence(self, question: Question) -> float:
         confidence = 1.0 - self.parameters.delta
@@ -144,22 +154,30 @@ class Counters:
             )
         return confidence
 
-    def _guarantee(self, question: Question) -> str:
-        parameters = self.parameters
-        epsilon, chance = f"{parameters.epsilon:.3g}", f"with probability {1.0 - parameters.delta:.3g}"
-        error = parameters.counter_error(self.depth)
-        lost = f"; counters were aggregated {self.depth} times and err by {error:.3g}" if self.depth else ""
+    def _guarantee(self, question: Question, as_of: int) -> str:
+        parameters, depth = self.parameters, self.depth
+        chance = f"with probability {1.0 - parameters.delta:.3g}"
+        point, join = f"{parameters.point_error(depth):.3g}", f"{parameters.join_error(depth):.3g}"
+        lost = f"; counters, aggregated {depth} times, err by {parameters.counter_error(depth):.3g}" if depth else ""
         match question.aggregate:
-            case "sum" if self.parameters.keeping == "rw":
-                bound = f"within {self.parameters.window_error:.3g} of itself {chance} (E §4.2.2)"
+            case "sum" if parameters.keeping == "rw":
+                bound = f"within {parameters.window_error:.3g} of itself {chance} (E §4.2.2)"
             case "sum":
                 return f"never outside its bounds: the oldest bucket of each log sets them (E §3){lost}"
             case "self-join" | "inner-product":
-                bound = f"within {epsilon} of the product of the decayed sums {chance} (E, Theorem 2)"
+                bound = f"within {join} of the product of the decayed sums {chance} (E, Theorem 2)"
             case "heavy-hitters":
-                bound = f"no share of φ + {epsilon} is missing, and {chance} none below φ is listed (E, Theorem 5)"
+                bound = (
+                    f"no share of φ + {parameters.epsilon:.3g} is missing, {chance} none below φ listed (E, Theorem 5)"
+                )
+                if self.extremes.newest is not None and as_of < self.extremes.newest and not self._ranged:
+                    bound = (
+                        f"shares within {point} {chance}; values that were heavy only at earlier times may be missing"
+                    )
+            case "frequency":
+                bound = f"within {point} of the decayed sum {chance} (E, Theorem 1)"
             case _:
-                bound = f"within {epsilon} of the decayed sum, for each dyadic part, {chance} (E, Theorem 1)"
+                bound = f"within {point} of the decayed sum, for each dyadic part, {chance} (E, Theorem 1)"
         return f"a priori: {bound}{lost}"
 
     # Reading counters.
@@ -169,7 +187,7 @@ class Counters:
         lengths = self.bounds[cells + 1] - self.bounds[cells]
         which = np.repeat(self.bounds[cells] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
         which = which + np.arange(len(which))
-        ranges = TimeRanges(self.start[which], self.end[which], self.parameters.unit)
+        ranges = TimeRanges(self.start[which], self.end[which], self.parameters.clock)
         size, error = self.size[which], self.error[which]
         sure = error == 0.0
         found = [np.zeros((len(moments), len(cells))) for _ in range(3)]
@@ -265,7 +283,7 @@ class Counters:
         moments = np.array([moment], np.int64)
         total = tuple(float(limit[0]) for limit in self._total(question, moments))
         if question.aggregate == "frequency":
-            mass = self._points(question, moment, self._code(question))
+            mass = self._values(question, moment, np.array([question.value]))
         elif question.tau_quantile is not None:
             middle, least, most = self._quantile(question, moment, question.tau_quantile)
             if math.isnan(middle):
@@ -280,18 +298,19 @@ class Counters:
         value, lower, upper = self._shares(mass, total)  # type: ignore[arg-type]
         return float(value[0]), float(lower[0]), float(upper[0])
 
-    def _code(self, question: Question) -> Words:
-        value = question.value
-        if self.kind is Kind.KEY:
-            return np.array([hash_one(str(value))], np.uint64)
-        if isinstance(value, str) or value is None:
-            if len(self.size) == 0:
-                return np.zeros(1, np.uint64)
-            raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
-        code = least_code(value, self.kind)
-        if code != greatest_code(value, self.kind):
-            raise UnanswerableError(f"value is {value!r}, but this stream's values are whole numbers")
-        return np.array([code], np.uint64)
+    def _values(self, question: Question, moment: int, values: NDArray[Any]) -> Limits:
+        """What values weigh: nothing where no event can have one."""
+        if self.kind is Kind.KEY or len(self.size) == 0:
+            hashes = np.array([hash_one(str(value)) for value in values.tolist()], np.uint64)
+            return self._points(question, moment, hashes)
+        if values.dtype.kind not in "iufb":
+            raise UnanswerableError(f"value is {values.tolist()[0]!r}, but this stream's values are numbers")
+        if self.kind is Kind.FLOAT:
+            return self._points(question, moment, codes_of(values.astype(np.float64) + 0.0, self.kind))
+        whole = (values == np.rint(values)) & (np.abs(values.astype(np.float64)) < 2.0**63)
+        codes = codes_of(np.where(whole, values, 0).astype(np.int64), self.kind)
+        value, lower, upper = self._points(question, moment, clamped(codes, self.parameters.bits))
+        return value * whole, lower * whole, upper * whole
 
     # Ranges of whole numbers, from 0 to the last of the domain.
 
@@ -351,7 +370,9 @@ class Counters:
                     prefix, before = left + 1, before + mass
             places.append(float(prefix))
         value, lower, upper = places
-        least, greatest = max(self.extremes.least_value, 0.0), min(self.extremes.greatest_value, float(self._last))
+        least, greatest = (
+            min(max(end, 0.0), float(self._last)) for end in (self.extremes.least_value, self.extremes.greatest_value)
+        )
         lower, upper = max(min(lower, value), least), min(max(upper, value), greatest)
         return min(max(value, lower), max(upper, lower)), lower, max(upper, lower)
 
@@ -365,7 +386,7 @@ class Counters:
         """
         total = tuple(float(limit[0]) for limit in self._total(question, np.array([moment], np.int64)))
         codes = self.candidates
-        if question.phi is not None and self.kind is Kind.INTEGER and self.parameters.bits:
+        if question.phi is not None and self._ranged:
             codes = self._tested(question, moment, question.phi * total[0])
         if len(codes) == 0 or total[2] == 0.0:
             return ()
@@ -386,9 +407,11 @@ class Counters:
         return tuple(Item(*each) for each in zip(names, *columns, strict=True))
 
     def _threshold(self, phi: float) -> float:
-        """The estimate from which a value is listed: no value below φ reaches it but by chance, each of φ + ε does."""
-        window, sketch = self.parameters.window_error, self.parameters.sketch_error
-        return min(phi + window * phi + sketch * (1.0 + window), (1.0 - window) * (phi + self.parameters.epsilon))
+        """The estimate from which a value is listed: every one with a share of φ + ε reaches it, and of those below φ,
+        where there is room between the two, none but by chance. Value and total both err by a counter's share."""
+        counter, sketch = self.parameters.counter_error(self.depth), self.parameters.sketch_error
+        surely = (1.0 - counter) / (1.0 + counter) * (phi + self.parameters.epsilon)
+        return max(min((1.0 + counter) * (phi + sketch), surely), 0.0)
 
     def _tested(self, question: Question, moment: int, goal: float) -> Words:
         """Group testing: the numbers of the domain whose dyadic ranges are all heavy (E §6.1)."""
@@ -428,6 +451,14 @@ def _dyadic(low: int, high: int, bits: int) -> list[tuple[int, int]]:
 def _stacked(found: Sequence[tuple[float, float, float]]) -> Limits:
     value, lower, upper = (np.array([each[part] for each in found]) for part in range(3))
     return value, lower, upper
+
+
+def clamped(codes: Words, bits: int) -> Words:
+    """Codes of whole numbers within the domain, whose ends stand for all beyond; as they are where there is none."""
+    if bits == 0:
+        return codes
+    zero = np.uint64(_ZERO_CODE)
+    return np.clip(codes, zero, zero + np.uint64((1 << bits) - 1))
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

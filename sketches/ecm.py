@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches.codec import read_head, write_head
-from sketches.counters import ANSWERED, FAMILY, Counters, place_of, places_of
+from sketches.counters import ANSWERED, FAMILY, Counters, clamped, place_of, places_of
 from sketches.drawn import SECOND, Extremes, TimeUnit
-from sketches.ecm_parameters import Basis, EcmParameters, Keeping, Purpose
+from sketches.ecm_parameters import EcmParameters, Keeping, Purpose
 from sketches.errors import CorruptError, EventError, IncompatibleError, UnanswerableError
 from sketches.estimate import Estimate, Series
 from sketches.events import MAX_TIME, Events, Kind, Labels
@@ -31,7 +31,7 @@ from sketches.packing import frozen
 from sketches.question import Question
 from sketches.random_waves import LEVELS, Waves, capacity, levels_of
 from sketches.stored import Stored
-from sketches.waves import Logs, aggregated, laid_out, room, sizes_of
+from sketches.waves import Basis, Logs, aggregated, laid_out, room, sizes_of
 from sketches.wire import FORMAT_VERSION, Envelope, Reader, Writer, seal
 
 Ints = NDArray[np.int64]
@@ -50,11 +50,12 @@ class Ecm(Stored):
     1 and 3), an inner product by at most ε·D·D' where built for `purpose="inner"` (Theorem 2). Heavy hitters of φ:
     every value with a share of φ + ε is listed, and with probability 1 - δ none with less than φ (Theorem 5). The sum
     itself is never outside its bounds. The logs of epochs and sources that are asked together lose nothing; what is
-    merged to be stored h times has counters that err by hε(1 + ε) + ε instead of ε (E §5.1), and answers say so.
+    merged to be stored h times has counters that err by (1 + ε)^(h + 1) - 1 instead of ε (E §5.1), and answers say so.
 
-    Not bounded: values below ε·D, of which the estimate is only an upper bound; sums over ranges err by ε_cm·D for each
-    of up to `bits` dyadic parts. Rows that come twice count twice. With `basis="count"` windows are of the last
-    arrivals, in steps of one second each, and such sketches cannot be merged (E §5.1, Figure 2).
+    Not bounded: heavy hitters as of a time before the newest event, of which some may be missing unless built with
+    `bits`; values below ε·D, of which the estimate is only an upper bound; sums over ranges err by ε_cm·D for each of
+    up to `bits` dyadic parts. Rows that come twice count twice. With `basis="count"` windows are of the last arrivals,
+    in steps of one second each, and such sketches cannot be merged (E §5.1, Figure 2).
 
     Memory: (e/ε_cm)·ln(1/δ) counters of O(log N/ε_sw) times each: ε = δ = 0.1 keeps 168 counters, 22,000 times of a
     million arrivals, 45 kB on the wire; with `bits` as many more for each bit.
@@ -107,6 +108,8 @@ class Ecm(Stored):
         extremes = Extremes.of(events)
         kind = events.kind
         codes = codes_of(events.values, kind)
+        if kind is Kind.INTEGER:
+            codes = clamped(codes, parameters.bits)
         weights = events.weights if events.weights is not None else np.empty(0, np.int64)
         times = events.times
         if (times[1:] < times[:-1]).any():
@@ -239,7 +242,7 @@ def _logs(times: Ints, codes: Words, weights: Ints, kind: Kind, parameters: EcmP
     if len(times) == 0:
         nothing = np.zeros(0, np.int64)
         return Logs(np.zeros(cells + 1, np.int64), nothing, nothing, np.zeros(cells, np.int64))
-    shape = (parameters.levels(kind), parameters.rows, parameters.width, parameters.bits)
+    shape = (parameters.levels(kind), parameters.rows, parameters.width)
     totals = _totals(codes, weights, parameters.salts, *shape)
     bounds, ranks = laid_out(totals, room(parameters.window_error), parameters.keeping == "eh")
     ends, oldest = _ends(times, codes, weights, parameters.salts, *shape, bounds, ranks)
@@ -262,7 +265,7 @@ def _waves(events: Events, times: Ints, codes: Words, parameters: EcmParameters)
     parts = [Waves.of(np.full(len(times), cells - 1), times, level, cells, most)]
     for dyadic in range(parameters.levels(kind)):
         salts = parameters.salts[dyadic * parameters.rows : (dyadic + 1) * parameters.rows]
-        places = places_of(_prefixes(codes, dyadic, parameters.bits), salts, parameters.width, dyadic * parameters.rows)
+        places = places_of(_prefixes(codes, dyadic), salts, parameters.width, dyadic * parameters.rows)
         parts.extend(Waves.of(places[:, row], times, level, cells, most) for row in range(parameters.rows))
     return Waves.merged(parts, most)
 
@@ -337,34 +340,31 @@ def _read_logs(reader: Reader, parameters: EcmParameters, kind: Kind, extremes: 
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _at_level(code: np.uint64, level: int, bits: int) -> np.uint64:
-    """The code itself at level 0; above, the prefix of the number, the domain's ends standing for all beyond."""
+def _at_level(code: np.uint64, level: int) -> np.uint64:
+    """The code itself at level 0; above, the prefix of a number of the domain."""
     if level == 0:
         return code
-    zero = np.uint64(1) << np.uint64(63)
-    number = code - zero if code > zero else np.uint64(0)
-    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    return min(number, last) >> np.uint64(level)
+    return (code - (np.uint64(1) << np.uint64(63))) >> np.uint64(level)
 
 
 @numba.njit(cache=True, nogil=True)
-def _prefixes(codes: Words, level: int, bits: int) -> Words:
+def _prefixes(codes: Words, level: int) -> Words:
     """`_at_level` of many codes."""
     found = np.empty_like(codes)
     for at in range(len(codes)):
-        found[at] = _at_level(codes[at], level, bits)
+        found[at] = _at_level(codes[at], level)
     return found
 
 
 @numba.njit(cache=True, nogil=True)
-def _totals(codes: Words, weights: Ints, salts: Words, levels: int, rows: int, width: int, bits: int) -> Ints:
+def _totals(codes: Words, weights: Ints, salts: Words, levels: int, rows: int, width: int) -> Ints:
     """How many arrivals each counter gets; the last one gets all."""
     totals = np.zeros(levels * rows * width + 1, np.int64)
     for at in range(len(codes)):
         weight = weights[at] if len(weights) else 1
         totals[-1] += weight
         for level in range(levels):
-            code = _at_level(codes[at], level, bits)
+            code = _at_level(codes[at], level)
             for row in range(level * rows, (level + 1) * rows):
                 totals[row * width + place_of(code, salts[row], width)] += weight
     return totals
@@ -379,7 +379,6 @@ def _ends(
     levels: int,
     rows: int,
     width: int,
-    bits: int,
     bounds: Ints,
     ranks: Ints,
 ) -> tuple[Ints, Ints]:
@@ -390,7 +389,7 @@ def _ends(
     for at in range(len(codes)):
         weight = weights[at] if len(weights) else 1
         for level in range(levels + 1):
-            code = codes[at] if level == levels else _at_level(codes[at], level, bits)
+            code = codes[at] if level == levels else _at_level(codes[at], level)
             for row in range(level * rows, (level + 1) * rows if level < levels else level * rows + 1):
                 cell = cells - 1 if level == levels else row * width + place_of(code, salts[row], width)
                 if seen[cell] == 0:

@@ -9,20 +9,19 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.drawn import TimeUnit
+from sketches.drawn import SECOND, TimeUnit
 from sketches.errors import CorruptError, WaneError
 from sketches.events import Kind
 from sketches.hashing import salt
+from sketches.waves import BASES, Basis, aggregated_error
 from sketches.wire import Reader, Writer
 
 Words = NDArray[np.uint64]
 Keeping = Literal["eh", "dw", "rw"]
 Purpose = Literal["point", "inner"]
-Basis = Literal["time", "count"]
 
 KEEPINGS: Final = ("eh", "dw", "rw")
 PURPOSES: Final = ("point", "inner")
-BASES: Final = ("time", "count")
 _MOST_CELLS: Final = 1 << 24
 
 
@@ -74,8 +73,18 @@ class EcmParameters:
         return split(self.epsilon, self.purpose)[1]
 
     def counter_error(self, depth: int) -> float:
-        """The error of a counter after so many aggregations: hε(1 + ε) + ε with ε_sw for ε (E §5.1)."""
-        return depth * self.window_error * (1.0 + self.window_error) + self.window_error
+        """The error of a counter after so many aggregations."""
+        return aggregated_error(self.window_error, depth)
+
+    def point_error(self, depth: int) -> float:
+        """The error of a point query, of the decayed sum (E, Theorem 1 with the counters' own error)."""
+        counter = self.counter_error(depth)
+        return counter + self.sketch_error + counter * self.sketch_error
+
+    def join_error(self, depth: int) -> float:
+        """The error of an inner product, of the product of the decayed sums (E, Theorem 2)."""
+        counter = self.counter_error(depth)
+        return counter**2 + 2.0 * counter + self.sketch_error * (1.0 + counter) ** 2
 
     @property
     def width(self) -> int:
@@ -85,6 +94,11 @@ class EcmParameters:
     def rows(self) -> int:
         """ln 1/δ_cm; randomised waves take half of δ for themselves (E §4.2.2)."""
         return max(1, math.ceil(math.log((2.0 if self.keeping == "rw" else 1.0) / self.delta)))
+
+    @property
+    def clock(self) -> TimeUnit:
+        """The length of a step of time; where windows are of the last arrivals, a second for each."""
+        return SECOND if self.basis == "count" else self.unit
 
     @property
     def salts(self) -> Words:

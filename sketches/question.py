@@ -108,9 +108,9 @@ class Question:
             number = getattr(self, name)
             if number is not None and not 0 < number < 1:
                 raise QuestionError(f"{name} is {number!r}; it must lie strictly between 0 and 1")
-        for name in ("low", "high"):
+        for name in ("low", "high", "value"):
             number = getattr(self, name)
-            if number is not None and math.isnan(number):
+            if isinstance(number, float) and math.isnan(number):
                 raise QuestionError(f"{name} is NaN; it must be a number")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise QuestionError(f"low is {self.low!r} and high is {self.high!r}; low must not exceed high")

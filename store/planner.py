@@ -168,6 +168,8 @@ def _ecm(held: StreamHeld, question: Question, past: bool) -> _Promise | None:
     settings = own if isinstance(own, Mapping) else {}
     if question.aggregate in ORDERED and not settings.get("bits"):
         return None
+    if question.aggregate == "heavy-hitters" and past and not settings.get("bits"):
+        return None  # names are kept of values that were heavy up to the newest event
     if settings.get("basis", "time") != "time" or (settings.get("keeping") == "rw" and question.aggregate in _JOINS):
         return None
     epsilon, delta = _accuracy(held, "ecm", "epsilon", _EPSILON), _accuracy(held, "ecm", "delta", _DELTA)

@@ -45,6 +45,7 @@ def test_every_aggregate_can_be_asked(aggregate: str) -> None:
         ("quantile", {"phi": 1.0}, "phi is 1.0; it must lie strictly between 0 and 1"),
         ("quantile", {"phi": float("nan")}, "phi is nan; it must lie strictly between 0 and 1"),
         ("sum", {"confidence": 1.5}, "confidence is 1.5; it must lie strictly between 0 and 1"),
+        ("rank", {"value": float("nan")}, "value is NaN; it must be a number"),
         ("range-sum", {"low": float("nan"), "high": 1}, "low is NaN; it must be a number"),
         ("range-sum", {"low": 0, "high": float("nan")}, "high is NaN; it must be a number"),
         ("range-sum", {"low": 3, "high": 2}, "low is 3 and high is 2; low must not exceed high"),
