@@ -79,6 +79,10 @@ def test_top_values_have_whiskers_and_ranks(view: View) -> None:
     fewer = view.settle().figure("top-values")["labels"]
     assert fewer == bars["labels"][: len(fewer)]
     assert [item["value"] for item in wane(view.command)["items"]] == fewer
+    view.open("top-values", stream="calls", decay=DECAY, similar="on")
+    square = view.figure("similarity")
+    assert square["data"][0]["type"] == "heatmap"
+    assert len(square["labels"]) == len(square["data"][0]["x"]) >= 2
 
 
 def test_compare_draws_every_side(view: View) -> None:

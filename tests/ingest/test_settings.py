@@ -496,14 +496,18 @@ JUNK = st.recursive(
 NAMES = st.sampled_from(
     (
         *(*ROLES, "input", "format", "schema", "options", "time_unit", "epoch", "max_future", "max_age"),
-        *("epsilon", "delta", "seed", "families", "sample", "integral", "x", ""),
+        *("epsilon", "delta", "seed", "families", "sample", "integral", "ecm", "qdigest", "x", ""),
     )
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(NAMES, JUNK, max_size=4), st.dictionaries(st.sampled_from(["store"]), JUNK))
 @example({"families": ["integral"], "integral": {"decay": 5}}, {})
+@example({"families": ["ecm"], "ecm": {"bits": 1.5}}, {})
+@example({"families": ["ecm"], "ecm": {"bits": 1 << 80, "keeping": []}}, {})
+@example({"families": ["qdigest"], "qdigest": {"epsilon": float("nan")}}, {})
+@example({"families": ["exponential"], "exponential": {"decay": "window:1h"}}, {})
 @example({"families": [{"a": 1}]}, {})
 @example({"weight": 1 << 15_000}, {})
 def test_junk_is_settings_or_an_error(tmp_path: Path, stream: dict[str, Any], top: dict[str, Any]) -> None:

@@ -396,7 +396,7 @@ def elsewhere_digests(module: str) -> list[dict[str, str]]:
 
 
 def hostile(content: bytes) -> Iterator[bytes]:
-    """The content with one bit flipped, or numbers at the edges of their types written over it, at every offset."""
+    """The content with one bit flipped, or numbers at the edges of their types written over it, all along it."""
     edges = (
         b"\xff" * 9 + b"\x01",  # the largest number of 64 bits in groups of 7
         struct.pack("<q", -1),
@@ -408,15 +408,18 @@ def hostile(content: bytes) -> Iterator[bytes]:
         b"\xff\xff",
     )
     for offset in range(len(content)):
-        changed = bytearray(content)
-        changed[offset] ^= 1 << offset % 8
-        yield bytes(changed)
-        edge = edges[offset % len(edges)] if offset >= 64 else None
+        if offset < 64 or offset % 3 == 0:
+            changed = bytearray(content)
+            changed[offset] ^= 1 << offset % 8
+            yield bytes(changed)
+        edge = edges[offset // 2 % len(edges)] if offset >= 64 else None
+        if edge is not None and offset % 2:
+            continue
         for written in edges if edge is None else (edge,):
             changed = bytearray(content)
             changed[offset : offset + len(written)] = written
             yield bytes(changed[: len(content)])
-    for length in range(len(content)):
+    for length in range(0, len(content), 1 + len(content) // 200):
         yield content[:length]
     yield content + bytes(8)
 

@@ -143,7 +143,7 @@ FAMILIES = [
             variant=keeping,
             **COUNTED,
         )
-        for keeping in ("eh", "dw", "rw")
+        for keeping in ("eh", "rw")  # "dw" has the code of "eh"; tests/sketches/test_waves.py tells them apart
     ),
     Family(
         "ecm",
