@@ -1,7 +1,7 @@
 # Every target sets up what it needs. `make` alone lists them.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 4
+PYTEST_ARGS ?= -n 3 --dist worksteal
 BENCHMARKS ?= build families ecm answers size coverage audit query ingest dashboard
 
 VENV := .venv

@@ -74,7 +74,7 @@ def test_top_values_have_whiskers_and_ranks(view: View) -> None:
     view.slide("Least share φ", "PageUp", 2)
     view.page.wait_for_url(re.compile("share="))
     view.page.wait_for_function(
-        "() => document.querySelector('.st-key-figure-top-values .js-plotly-plot').layout.yaxis.ticktext.length < 10"
+        "() => document.querySelector('.st-key-figure-top-values .js-plotly-plot')?.layout?.yaxis.ticktext.length < 10"
     )
     fewer = view.settle().figure("top-values")["labels"]
     assert fewer == bars["labels"][: len(fewer)]
@@ -91,7 +91,7 @@ def test_compare_draws_every_side(view: View) -> None:
     for name, wanted in (("Decays", "no fading"), ("Sources", "north"), ("Times", "1 d before")):
         view.page.get_by_role("radio", name=name).click()
         view.page.wait_for_function(
-            "name => document.querySelector('.js-plotly-plot').data.some(one => one.name === name)",
+            "name => document.querySelector('.js-plotly-plot')?.data?.some(one => one.name === name)",
             arg=wanted,
         )
         view.settle()
