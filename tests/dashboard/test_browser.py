@@ -150,7 +150,7 @@ def test_a_copied_address_shows_the_same_elsewhere(
 
     view.page.go_back()
     view.page.wait_for_function(
-        "text => document.querySelector('[data-testid=stMetricValue]').innerText.trim() === text", arg=before
+        "text => document.querySelector('[data-testid=stMetricValue]')?.innerText.trim() === text", arg=before
     )
     view.settle()
     agrees(view, "value")
