@@ -224,6 +224,8 @@ class View:
         """Data and layout of a figure as the browser has drawn it."""
         box = self.page.locator(f".st-key-figure-{name} .js-plotly-plot")
         box.wait_for()
+        drawn = "place => document.querySelector(place)?._fullData && document.querySelector(place)?._fullLayout"
+        self.page.wait_for_function(drawn, arg=f".st-key-figure-{name} .js-plotly-plot")
         found: dict[str, Any] = box.evaluate(
             """box => JSON.parse(JSON.stringify({
                 data: box._fullData.map(trace => ({
