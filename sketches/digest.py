@@ -117,12 +117,6 @@ class Digest(Stored):
     def _bound(self, question: Question) -> str:
         """What is promised of an answer, in words."""
 
-    def insert(self, events: Events) -> Self:
-        return self.merge(self._of(events, self.parameters))
-
-    def merge(self, other: Self) -> Self:
-        return self.union([self, other])
-
     @classmethod
     def union(cls, sketches: Sequence[Self]) -> Self:
         """The sketch of all the sketches' events, with the accuracy of each."""

@@ -132,12 +132,6 @@ class Ecm(Stored):
         labels = Labels.kept([events.labels], kind, [candidates])
         return cls(parameters, logs, 0, candidates, kind, labels, extremes)
 
-    def insert(self, events: Events) -> Ecm:
-        return self.merge(Ecm._of(events, self.parameters))
-
-    def merge(self, other: Ecm) -> Ecm:
-        return Ecm.union([self, other])
-
     @classmethod
     def union(cls, sketches: Sequence[Ecm]) -> Ecm:
         """The sketch of all the sketches' events in the order of their times, however many: one aggregation (E §5)."""

@@ -268,12 +268,6 @@ class Exponential(Stored):
             masses = Masses.merged([kept]).digested(parameters.share)
         return cls(parameters, masses, events.kind, _labels([events.labels], events.kind, masses), extremes)
 
-    def insert(self, events: Events) -> Exponential:
-        return self.merge(Exponential._of(events, self.parameters))
-
-    def merge(self, other: Exponential) -> Exponential:
-        return Exponential.union([self, other])
-
     @classmethod
     def union(cls, sketches: Sequence[Exponential]) -> Exponential:
         """The sketch of all the sketches' events: scaled to the newest of them, added up, compressed."""

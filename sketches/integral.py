@@ -124,12 +124,6 @@ class Integral(Stored):
         labels = Labels.kept([events.labels], events.kind, [copy.values for copy in copies])
         return cls(parameters, copies, events.kind, labels, Extremes.of(events))
 
-    def insert(self, events: Events) -> Integral:
-        return self.merge(Integral._of(events, self.parameters))
-
-    def merge(self, other: Integral) -> Integral:
-        return Integral.union([self, other])
-
     @classmethod
     def union(cls, sketches: Sequence[Integral], *, trim: bool = True) -> Integral:
         """The sketch of all the sketches' events.

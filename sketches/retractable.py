@@ -138,9 +138,6 @@ class Retractable(Stored):
         _count(counters, frozen(codes), frozen(decayed), parameters.salts, parameters.bits)
         return cls(parameters, counters, float(decayed.sum()), len(events), events.kind, extremes)
 
-    def insert(self, events: Events) -> Retractable:
-        return self.merge(Retractable._of(events, self.parameters))
-
     def delete(self, events: Events) -> Retractable:
         """The sketch without these events, all of which were put in, with the same times, values and weights."""
         gone = Retractable._of(events, self.parameters)
@@ -160,9 +157,6 @@ class Retractable(Stored):
     def scaled(self, factor: float) -> Retractable:
         """The summary of the same events, each weighing so many times what it did (C §7.3)."""
         return replace(self, counters=self.counters * factor, total=self.total * factor)
-
-    def merge(self, other: Retractable) -> Retractable:
-        return Retractable.union([self, other])
 
     @classmethod
     def union(cls, sketches: Sequence[Retractable]) -> Retractable:

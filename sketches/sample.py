@@ -100,12 +100,6 @@ class Sample(Stored):
         labels = Labels.kept([events.labels], events.kind, [copy.values for copy in copies])
         return cls(parameters, copies, events.kind, labels, Extremes.of(events))
 
-    def insert(self, events: Events) -> Sample:
-        return self.merge(Sample._of(events, self.parameters))
-
-    def merge(self, other: Sample) -> Sample:
-        return Sample.union([self, other])
-
     @classmethod
     def union(cls, sketches: Sequence[Sample], *, trim: bool = True, room: int = 1) -> Sample:
         """The sketch of all the sketches' events.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 from sketches.errors import CorruptError
+from sketches.events import Events
 from sketches.wire import Envelope, load
 
 
@@ -13,6 +15,23 @@ class Stored(ABC):
     """A sketch that can be written and read back."""
 
     family: ClassVar[str]
+    parameters: Any  # what must agree before sketches merge
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, events: Events, parameters: Any) -> Self:
+        """The sketch of a batch of events."""
+
+    @classmethod
+    @abstractmethod
+    def union(cls, sketches: Sequence[Self]) -> Self:
+        """The sketch of all the sketches' events."""
+
+    def insert(self, events: Events) -> Self:
+        return self.merge(self._of(events, self.parameters))
+
+    def merge(self, other: Self) -> Self:
+        return self.union([self, other])
 
     @abstractmethod
     def to_bytes(self) -> bytes:
