@@ -46,6 +46,7 @@ Limits = tuple[Floats, Floats, Floats]  # value, lower, upper, one entry a momen
 _ROUNDING: Final = 1e-12
 _LOST: Final = 1e-250  # more than all masses that were too small to be numbers, where the newest event weighs 1
 _TINY: Final = 1e-290  # numbers below this have few digits
+_ROWS: Final = "; rows count as often as they came"
 _CHUNK: Final = 1 << 21  # evaluations of f at a time
 
 
@@ -160,7 +161,7 @@ class Boxes:
             lower=lower,
             upper=upper,
             confidence=1.0,
-            guarantee=f"never outside its bounds: {self.bound(question)}",
+            guarantee=f"never outside its bounds: {self.bound(question)}{_ROWS}",
             family=self.family,
             used=self._used(question, moments),
         )
@@ -205,12 +206,12 @@ class Boxes:
 
     def _guarantee(self, question: Question, as_of: int, value: float, lower: float, upper: float) -> str:
         if lower == value == upper:
-            return "exact: the bounds leave no other answer"
+            return f"exact: the bounds leave no other answer{_ROWS}"
         newest = self.extremes.newest
         note = ""
         if newest is not None and as_of < newest:
             note = "; events newer than the as-of time that share a range with older ones widen it"
-        return f"never outside its bounds: {self.bound(question)}{note}"
+        return f"never outside its bounds: {self.bound(question)}{note}{_ROWS}"
 
     # Sums: one row a moment, one column a mass.
 
@@ -234,7 +235,7 @@ class Boxes:
         found: list[Limits] = []
         for at, taus in enumerate(zip(*self._quantiles(question, moments, question.tau_quantile), strict=True)):
             one = moments[at : at + 1]
-            ends = [CODES if math.isnan(tau) else least_code(tau, self.kind) for tau in taus]
+            ends = [CODES if math.isnan(tau) else least_code(tau, self.kind) for tau in _apart(*taus)]
             middle, least, most = (self._within(end, CODES - 1) for end in ends)
             _, lower, upper = self._over(question, one, most[0], least[1])
             found.append((np.clip(self._over(question, one, *middle)[0], lower, upper), lower, upper))
@@ -323,7 +324,7 @@ class Boxes:
 
     def _slack(self, decay: Decay) -> float:
         whole = isinstance(decay, NoDecay | Window) and self.rounding == 0.0 and float(self.weight.sum()) < 2.0**53
-        return 0.0 if whole else _ROUNDING + self.rounding
+        return 0.0 if whole else _ROUNDING + self.rounding + len(self.weight) * 2.0**-52  # a sum of so many, at worst
 
     def _used(self, question: Question, moments: Ints) -> Ints:
         """How many boxes may carry weight at every moment."""
@@ -416,8 +417,8 @@ class Boxes:
         surely = np.cumsum(least[high_order])
         may_above = np.maximum(most_total - np.cumsum(most[high_order]), 0.0)
         slack = 4.0 * self._slack(_decay_of(question))
-        first = _first(may, surely_above, phi * (1.0 - max(slack, _ROUNDING)))  # φ itself may be a rounded number
-        last = _first(surely, may_above, phi * (1.0 + slack))
+        first = _first(may, surely_above, phi * (1.0 - _ROUNDING) - slack)  # φ itself may be a rounded number
+        last = _first(surely, may_above, phi + slack)
         both = np.cumsum((least + most)[high_order])
         middle = min(int(np.searchsorted(both, phi * both[-1])), len(both) - 1)
         lower = self.extremes.least_value if first is None else self._value(self.low[low_order[first]])
@@ -450,11 +451,12 @@ class Boxes:
         own_most = np.bincount(which, weights=most[single], minlength=len(codes))
         of_others = self._decayed(question, moment, self._single)
         shared_least, shared_most = (self._covering(codes, ~single, mass) for mass in of_others)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            lower = own_least / (own_least + np.maximum(most_total - own_most, 0.0))
-            reach = own_most + shared_most
-            upper = reach / (reach + np.maximum(least_total - own_least - shared_least, 0.0))
         slack = 4.0 * self._slack(_decay_of(question))
+        lost = slack * most_total  # differences of sums are as exact as the sums
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lower = own_least / (own_least + np.maximum(most_total - own_most, 0.0) + lost)
+            reach = own_most + shared_most + lost
+            upper = reach / (reach + np.maximum(least_total - own_least - shared_least - lost, 0.0))
         lower = np.nan_to_num(lower) * (1.0 - slack)
         upper = np.minimum(np.nan_to_num(upper, nan=1.0) * (1.0 + slack), 1.0)
         value = (lower + upper) / 2.0
@@ -508,6 +510,12 @@ def _ages(
 def _decay_of(question: Question) -> Decay:
     assert isinstance(question.decay, Decay)
     return question.decay
+
+
+def _apart(value: float, lower: float, upper: float) -> tuple[float, float, float]:
+    """A number and its limits, these moved apart where whole numbers have more digits than floats."""
+    wide = max(abs(lower), abs(upper)) >= 2.0**53
+    return (value, math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)) if wide else (value, lower, upper)
 
 
 def _first(below: Floats, above: Floats, phi: float) -> int | None:

@@ -43,6 +43,7 @@ ANSWERED: Final = (
 )
 _ZERO_CODE: Final = 1 << 63  # of the whole number 0
 _CHUNK: Final = 1 << 21
+_ROWS: Final = "; rows count as often as they came"
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class Counters:
             case "sum" if parameters.keeping == "rw":
                 bound = f"within {parameters.window_error:.3g} of itself {chance} (E §4.2.2)"
             case "sum":
-                return f"never outside its bounds: the oldest bucket of each log sets them (E §3){lost}"
+                return f"never outside its bounds: the oldest bucket of each log sets them (E §3){lost}{_ROWS}"
             case "self-join" | "inner-product":
                 bound = f"within {join} of the product of the decayed sums {chance} (E, Theorem 2)"
             case "heavy-hitters":
@@ -178,7 +179,7 @@ class Counters:
                 bound = f"within {point} of the decayed sum {chance} (E, Theorem 1)"
             case _:
                 bound = f"within {point} of the decayed sum, for each dyadic part, {chance} (E, Theorem 1)"
-        return f"a priori: {bound}{lost}"
+        return f"a priori: {bound}{lost}{_ROWS}"
 
     # Reading counters.
 
@@ -213,7 +214,7 @@ class Counters:
                 most = np.where(sure, most, (middle + after) / np.maximum(1.0 - error, 1e-9))
             for limit, content in zip(found, (middle, least, most), strict=True):
                 limit[begin : begin + step, used] = np.add.reduceat(content, begins, axis=1)
-        rounding = 1e-12
+        rounding = 1e-12 + len(which) * 2.0**-52  # of f, and of a sum of so many
         return found[0], np.maximum(found[1], 0.0) * (1.0 - rounding), found[2] * (1.0 + rounding)
 
     def _total(self, question: Question, moments: Ints) -> Limits:
