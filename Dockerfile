@@ -20,6 +20,7 @@ COPY sketches sketches
 COPY store store
 COPY ingest ingest
 COPY dashboard dashboard
+COPY demo demo
 RUN pip install --no-cache-dir --no-deps .
 
 # The mounted folder must belong to this user: docker build --build-arg UID="$(id -u)" -t wane .

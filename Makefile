@@ -12,7 +12,7 @@ DEV := $(VENV)/.stamp-test
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint bench clean java browser
+.PHONY: help setup demo check test lint bench clean java browser
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -23,7 +23,12 @@ demo: setup ## Generate events, ingest them with Spark, ask, and open the dashbo
 	@test ! -e wane-demo || { echo "Removing the wane-demo of an earlier demo"; rm -rf wane-demo; }
 	$(BIN)/wane demo --folder wane-demo $(DEMO_ARGS)
 
-test: java browser $(DEV) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
+# Without what starts Spark (directly in tests/ingest), a browser (directly in tests/dashboard) or takes seconds (marked slow).
+check: lint ## Check what can be checked in two minutes: lint, and the tests that are quick without Spark and browser
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow' --ignore=tests/test_spark_agreement.py \
+		--ignore-glob='$(CURDIR)/tests/ingest/test_*.py' --ignore-glob='$(CURDIR)/tests/dashboard/test_*.py'
+
+test: java browser ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --ignore-glob='$(CURDIR)/tests/dashboard/test_*.py'
 	$(BIN)/python -m pytest tests/dashboard --ignore=tests/dashboard/unit  # a browser wants the machine to itself
 
@@ -67,9 +72,11 @@ endef
 # uv is three times as fast; pip does the same where uv cannot be had or cannot reach its index.
 install = \
 	echo "Installing wane into $(VENV)"; \
-	if { test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv; } && \
-		$(BIN)/uv pip install --quiet --python $(BIN)/python $(1); then :; \
-	else echo "uv could not install it; trying pip"; $(BIN)/python -m pip install --quiet $(1); fi
+	if ! uv=$$({ test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv; } 2>&1 && \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python $(1) 2>&1); then \
+		echo "uv could not install it; trying pip"; \
+		$(BIN)/python -m pip install -qq $(1) || { printf 'What uv had said:\n%s\n' "$$uv" >&2; exit 1; }; \
+	fi
 
 debian_root = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null; }
 apt = { DEBIAN_FRONTEND=noninteractive apt-get update -qq && \
@@ -91,17 +98,13 @@ java:
 		exit 1; \
 	fi
 
-# The tests look at the dashboard in a real browser.
-browser_found = for name in chromium chromium-browser google-chrome google-chrome-stable chrome; do \
-	command -v $$name && break; done
+# The tests look at the dashboard in a real browser, which Playwright drives; its own Node.js needs libatomic.
+start_browser = $(BIN)/python -m scripts.start_browser
 
-browser:
-	@found=$$($(browser_found)); \
-	if test -z "$$found" && $(debian_root); then \
-		echo "Installing Chromium for the dashboard's tests"; \
-		$(call apt,chromium); \
-		found=$$($(browser_found)); \
+browser: $(DEV)
+	@$(start_browser) 2>/dev/null && exit; \
+	if $(debian_root); then \
+		echo "Installing Chromium and libatomic for the dashboard's tests"; \
+		$(call apt,chromium libatomic1); \
 	fi; \
-	if test -z "$$found"; then \
-		echo "No Chromium or Google Chrome was found: the dashboard's tests are skipped, or fail where CI is set." >&2; \
-	fi
+	$(start_browser) || test $$? = 3  # without any browser its tests are skipped

@@ -1,31 +1,34 @@
-"""wane's command line: thin over the packages, each command with an example in its help."""
+"""The command line: reads the options, calls the packages, prints. Each command has an example in its help."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dashboard.launch import LOOPBACK, PORT
-from sketches.decay import EXAMPLES, format_duration, parse_decay, parse_duration
-from sketches.drawn import SECOND
+from sketches.decay import EXAMPLES, parse_decay
+from sketches.durations import format_duration, parse_duration
 from sketches.errors import QuestionError, WaneError
-from sketches.estimate import outward
+from sketches.formatting import counted, numbered_moment_text, row_text
 from sketches.question import AGGREGATES, Question
+from sketches.units import SECOND, TimeUnit
 
-_SHOWN_GAPS = 20
+if TYPE_CHECKING:
+    from ingest.driver.dry_run import Preview
+    from ingest.driver.settings import Settings
+
 _SHOWN_FILES = 20
-_SHOWN_EXAMPLES = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, or 2 where the user can mend what was asked; ingest has more of them."""
+    """Run one command. The exit code is 0, or 2 where the user can correct the command; ingest has further ones."""
     options = _parser().parse_args(arguments)
     try:
         code = options.run(options)
@@ -35,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("wane: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # whoever reads our output has closed the pipe
         sys.stderr.close()
         return 0
     return code or 0
@@ -58,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     _ingest_options(commands)
     _query_options(commands)
     info = _command(
-        commands, "info", "show what a store holds, and what is wrong with it", "wane info --store wane.duckdb"
+        commands, "info", "show what a store holds, and which sketches are missing", "wane info --store wane.duckdb"
     )
     info.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
     info.add_argument("--json", action="store_true", help="print JSON")
@@ -71,18 +74,16 @@ def _parser() -> argparse.ArgumentParser:
         "wane demo --folder try",
     )
     demo.add_argument(
-        "--folder", default="wane-demo", metavar="DIR", help="a new folder for it all (default wane-demo)"
+        "--folder", default="wane-demo", metavar="DIR", help="a new folder for data and store (default wane-demo)"
     )
     demo.add_argument("--calls", type=_positive, default=400_000, help="number of calls (default 400000)")
     demo.add_argument("--seed", type=int, default=1, help="seed of the generated data (default 1)")
     demo.add_argument("--end", metavar="T", help="when the data ends, like 2026-01-31T12:00 (default: now)")
     demo.add_argument("--master", metavar="URL", help="Spark master (default local[*])")
-    demo.add_argument("--no-dashboard", action="store_true", help="end after the answers in the terminal")
+    demo.add_argument("--no-dashboard", action="store_true", help="do not open the dashboard at the end")
     demo.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the dashboard's port (default {PORT})")
     demo.set_defaults(run=_demo)
-    decay = _command(
-        commands, "decay", "show what a decay function does to the past", "wane decay poly:alpha=1.5,unit=1m"
-    )
+    decay = _command(commands, "decay", "show the weight of events by their age", "wane decay poly:alpha=1.5,unit=1m")
     known = "  ".join(EXAMPLES.values()).replace("%", "%%")
     decay.add_argument("spec", metavar="SPEC", help=f"one of: {known}; each may end in ,window=1d")
     decay.set_defaults(run=_decay)
@@ -93,11 +94,11 @@ def _ingest_options(commands: argparse._SubParsersAction[argparse.ArgumentParser
     ingest = _command(
         commands,
         "ingest",
-        "take the input files that the store does not know yet; this is what cron runs",
+        "read the input files that the store has not read yet; this is what cron runs",
         "wane ingest --config wane.toml --quiet",
-        "exit codes: 0 done, or nothing to do; 1 a stream failed, nothing of it is committed and the next run tries "
+        "exit codes: 0 done, or nothing to do; 1 a stream failed: nothing of it is committed, and the next run tries "
         "again; 2 the settings or options are wrong; 3 done, but a file has changed or cannot be read; 75 another run "
-        "is at work",
+        "is still going",
     )
     add = ingest.add_argument
     add("--config", default="wane.toml", metavar="FILE", help="the settings file (default wane.toml)")
@@ -110,16 +111,16 @@ def _ingest_options(commands: argparse._SubParsersAction[argparse.ArgumentParser
     add(
         "--backfill",
         metavar="FROM..TO",
-        help="replace the epochs of this range by what the input files hold of them now; ISO times or integers of the "
+        help="replace the epochs of this range: read them again from the input files; ISO times or integers in the "
         "stream's time unit, like 2026-01-01..2026-01-08",
     )
-    add("--allow-missing", action="store_true", help="backfill although files that were read before are gone")
-    add("--dry-run", action="store_true", help="say what a run would do and show ten parsed events; change nothing")
-    add("--wait", type=_seconds, default=0.0, metavar="TIME", help="wait so long for another run to end, like 10m")
+    add("--allow-missing", action="store_true", help="backfill even if files that were read before are gone")
+    add("--dry-run", action="store_true", help="show what a run would do, and ten events; change nothing")
+    add("--wait", type=_seconds, default=0.0, metavar="TIME", help="how long to wait for another run to end, like 10m")
     add("--conf", action="append", default=[], metavar="K=V", help="a Spark setting, like spark.executor.memory=4g")
     add("--json", action="store_true", help="print the summary as JSON")
-    add("--quiet", action="store_true", help="print only what needs a look, so that cron mails only then")
-    add("--verbose", action="store_true", help="let Spark's own log through")
+    add("--quiet", action="store_true", help="print only problems, so that cron sends mail only then")
+    add("--verbose", action="store_true", help="print Spark's own log, too")
     ingest.set_defaults(run=_ingest)
 
 
@@ -136,8 +137,8 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--stream", required=True, metavar="NAME")
     add("--source", action="append", default=[], metavar="S", help="only this source; may be given several times")
     add("--aggregate", required=True, metavar="A", help="one of: " + " ".join(AGGREGATES))
-    add("--decay", default="none", metavar="SPEC", help="how the past fades, like " + "  ".join(EXAMPLES.values()))
-    add("--as-of", metavar="T", help="an integer of the stream's time unit or an ISO time; default: the newest event")
+    add("--decay", default="none", metavar="SPEC", help="the decay function, like " + "  ".join(EXAMPLES.values()))
+    add("--as-of", metavar="T", help="an integer in the stream's time unit or an ISO time; default: the newest event")
     add("--tau", metavar="X", help="threshold: a number, median, or a quantile like q0.9")
     add("--phi", type=float, metavar="P", help="share of a quantile, or least share of a heavy hitter")
     add("--value", metavar="V", help="the value whose rank or frequency is asked for")
@@ -161,16 +162,21 @@ def _dashboard_options(commands: argparse._SubParsersAction[argparse.ArgumentPar
     dashboard = _command(
         commands,
         "dashboard",
-        "show a store in the browser: pick how the past fades, and see the answer and its bounds move",
+        "show a store in the browser: choose a decay, and see the answer and its bounds change",
         "wane dashboard --store wane.duckdb",
-        "It only reads, makes no outside request, and answers to this machine alone unless --host says otherwise; it "
-        "has no log-in of its own",
+        "It only reads the store and makes no request to other servers. Only this machine can open it, unless --host "
+        "says otherwise. It has no log-in",
     )
     add = dashboard.add_argument
-    add("--store", required=True, metavar="FILE", help="the store's DuckDB file; it may come later")
-    add("--port", type=int, default=PORT, metavar="N", help=f"where to listen (default {PORT})")
-    add("--host", default=LOOPBACK, metavar="ADDRESS", help=f"whom to answer to (default {LOOPBACK}, this machine)")
-    add("--verbose", action="store_true", help="log what each redraw took")
+    add("--store", required=True, metavar="FILE", help="the store's DuckDB file; it need not exist yet")
+    add("--port", type=int, default=PORT, metavar="N", help=f"the port to listen at (default {PORT})")
+    add(
+        "--host",
+        default=LOOPBACK,
+        metavar="ADDRESS",
+        help=f"the address to listen at (default {LOOPBACK}, only this machine)",
+    )
+    add("--verbose", action="store_true", help="log how long each redraw took")
     dashboard.set_defaults(run=_dashboard)
 
 
@@ -200,12 +206,12 @@ def _query(options: argparse.Namespace) -> None:
     from store import Store
 
     store = Store(options.store)
-    held = store.catalogue().streams.get(options.stream)
-    unit = held.unit if held is not None else None
+    stored = store.catalogue().streams.get(options.stream)
+    unit = SECOND if stored is None else stored.unit
     question = Question(
         options.aggregate,
         options.decay,
-        as_of=_moment(options.as_of, unit),
+        as_of=None if options.as_of is None else _moment(options.as_of, unit),
         tau=_number_or_text(options.tau),
         phi=options.phi,
         value=options.value,
@@ -216,31 +222,20 @@ def _query(options: argparse.Namespace) -> None:
         confidence=options.confidence,
     )
     answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
+    if not options.json:
+        for line in answer.lines(unit):
+            print(line)
+        return
     shape = answer.as_dict()
     if options.aggregate == "heavy-hitters":
         shape.setdefault("items", [])
-    if options.json:
-        print(json.dumps(shape, ensure_ascii=False))
-        return
-    low, high = _limits(shape)
-    for name, text in (("estimate", _shown(shape["estimate"])), ("lower", low), ("upper", high)):
-        print(f"{name:12} {text}")
-    print(f"{'confidence':12} {_shown(shape['confidence'])}")
-    for item in shape.get("items", ()):
-        print(f"  {item['value']!s:24} {_shown(item['estimate']):>12}  {' to '.join(_limits(item))}")
-    print(f"{'as of':12} {_when(shape['as_of'], unit)}")
-    print(f"{'from':12} {shape['epochs']} epochs, {_size(shape['sketch_bytes'])} of {shape['family']} sketches")
-    print(f"{'why':12} {shape['why']}")
-    print(f"{'guarantee':12} {shape['guarantee']}")
-    for gap in shape["missing"]:
-        print(f"{'missing':12} {gap['source']} at {_when(gap['start'], unit)}: {gap['reason']}")
-    print(f"{'took':12} {shape['elapsed_ms']:.1f} ms")
+    print(json.dumps(shape, ensure_ascii=False))
 
 
-def _moment(text: str | None, unit: Any) -> int | None:
-    from store.timeline import read_moment
+def _moment(text: str, unit: TimeUnit) -> int:
+    from store.serving.timeline import read_moment
 
-    return None if text is None else read_moment(text, unit or SECOND)
+    return read_moment(text, unit)
 
 
 def _number_or_text(text: str | None) -> float | str | None:
@@ -252,72 +247,15 @@ def _number_or_text(text: str | None) -> float | str | None:
         return text
 
 
-def _shown(number: float | None) -> str:
-    if number is None:
-        return "unknown"
-    return f"{number:,.0f}" if abs(number) >= 1e6 else f"{number:,.6g}"
-
-
-def _limits(shape: dict[str, Any]) -> tuple[str, str]:
-    """The ends of an interval as texts, which are never narrower than the numbers."""
-    low, high = shape["lower"], shape["upper"]
-    return (
-        _shown(None if low is None else outward(low, up=False)),
-        _shown(None if high is None else outward(high, up=True)),
-    )
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
-
-
-def _when(moment: int, unit: Any) -> str:
-    if unit is None:
-        return str(moment)
-    try:
-        stamp = datetime.fromtimestamp(moment * unit.numerator / unit.denominator, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(moment)
-    return f"{stamp:%Y-%m-%d %H:%M:%S} UTC ({moment})"
-
-
 def _info(options: argparse.Namespace) -> None:
-    from store.report import report
+    from store.serving.report import report, report_lines
 
-    shape = report(Path(options.store))
+    found = report(Path(options.store))
     if options.json:
-        print(json.dumps(shape, ensure_ascii=False, default=str))
+        print(json.dumps(found, ensure_ascii=False, default=str))
         return
-    print(f"{options.store}: {_size(shape['file_bytes'])}, generation {shape['generation']}, {shape['runs']} runs")
-    if not shape["streams"]:
-        print("It holds no streams yet: `wane ingest` brings some.")
-    for stream in shape["streams"]:
-        size = f"{stream['events']:,} events of {stream['sources']} sources in {stream['epochs']} epochs"
-        print(f"\n{stream['stream']}: {size}")
-        print(f"  from {stream['oldest_text']} to {stream['newest_text']}, epochs of {stream['epoch_text']}")
-        for family in stream["families"]:
-            print(f"  {family['family']:12} {family['sketches']:,} sketches, {_size(family['bytes'])}")
-        last = stream["last_run"]
-        if last is not None:
-            print(
-                f"  last run     {last['finished']:%Y-%m-%d %H:%M:%S} UTC: {last['rows']:,} rows, "
-                f"{last['late']:,} late, {last['rejected']:,} rejected; {stream['files']:,} files so far"
-            )
-        for reject in stream["rejects"]:
-            print(f"  rejected     {reject['rows']:,} rows: {reject['reason']}")
-            for example in reject["examples"][:_SHOWN_EXAMPLES]:
-                print(f"               such as {_row(example)}")
-        for gap in stream["gaps"][:_SHOWN_GAPS]:
-            print(f"  gap          {gap['source']} at {gap['start_text']}: {gap['reason']}")
-        if len(stream["gaps"]) > _SHOWN_GAPS:
-            print(f"  …            and {len(stream['gaps']) - _SHOWN_GAPS} more gaps; --json lists them all")
-
-
-def _row(example: Any) -> str:
-    """A rejected row as it was found."""
-    if not isinstance(example, dict):
-        return str(example)
-    return ", ".join(f"{name} {'missing' if value is None else repr(value)}" for name, value in example.items())
+    for line in report_lines(found, options.store):
+        print(line)
 
 
 def _decay(options: argparse.Namespace) -> None:
@@ -329,16 +267,16 @@ def _decay(options: argparse.Namespace) -> None:
 
 
 def _ingest(options: argparse.Namespace) -> int:
-    from ingest.job import run
-    from ingest.lock import RunningError
-    from ingest.planning import Order
-    from ingest.progress import Progress
-    from ingest.settings import SettingsError, read_settings
+    from ingest.driver.job import run
+    from ingest.driver.progress import Progress
+    from ingest.driver.run_options import RunOptions
+    from ingest.driver.settings import SettingsError, read_settings
     from store import StoreBusyError
+    from store.locks import RunningError
 
     settings = read_settings(options.config)
     progress = Progress(quiet=options.quiet or options.json)
-    order = Order(
+    chosen = RunOptions(
         options.master,
         options.stream,
         _range(options.backfill, settings, options.stream),
@@ -349,10 +287,10 @@ def _ingest(options: argparse.Namespace) -> int:
     )
     try:
         if options.dry_run:
-            from ingest.preview import preview
+            from ingest.driver.dry_run import preview
 
-            return _show_previews(preview(settings, order, progress), settings, json_wanted=options.json)
-        summary = run(settings, order, progress)
+            return _show_previews(preview(settings, chosen, progress), settings, as_json=options.json)
+        summary = run(settings, chosen, progress)
     except SettingsError:
         raise
     except (RunningError, StoreBusyError) as error:
@@ -375,8 +313,8 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _range(text: str | None, settings: Any, chosen: Sequence[str]) -> tuple[int, int] | None:
-    """A backfill's range in units of the stream; streams with different units are backfilled one at a time."""
+def _range(text: str | None, settings: Settings, chosen: Sequence[str]) -> tuple[int, int] | None:
+    """A backfill's range in units of the stream. Streams with different units are backfilled one at a time."""
     if text is None:
         return None
     units = {stream.unit for name, stream in settings.streams.items() if not chosen or name in chosen}
@@ -385,53 +323,52 @@ def _range(text: str | None, settings: Any, chosen: Sequence[str]) -> tuple[int,
     start, dots, end = text.partition("..")
     if not dots:
         raise QuestionError(f"--backfill is {text!r}; it must be FROM..TO, like 2026-01-01..2026-01-08")
-    unit = next(iter(units), None)
-    moments = (_moment(start.strip(), unit), _moment(end.strip(), unit))
-    assert moments[0] is not None
-    assert moments[1] is not None
-    return moments[0], moments[1]
+    unit = next(iter(units), SECOND)
+    return _moment(start.strip(), unit), _moment(end.strip(), unit)
 
 
-def _show_previews(previews: Sequence[Any], settings: Any, *, json_wanted: bool) -> int:
-    if json_wanted:
-        print(json.dumps([vars(found) for found in previews], ensure_ascii=False, default=str))
-    for found in () if json_wanted else previews:
-        print(f"{found.stream}: {len(found.new)} new files, {found.known} known; nothing is changed by a dry run")
-        for path in found.new[:_SHOWN_FILES]:
-            print(f"  would read   {path}")
-        if len(found.new) > _SHOWN_FILES:
-            print(f"  …            and {len(found.new) - _SHOWN_FILES} more")
-        if found.replaced:
-            unit = settings.streams[found.stream].unit
-            print(
-                f"  would replace the epochs from {_when(found.replaced[0], unit)} to {_when(found.replaced[1], unit)}"
-            )
-        for path, original in found.copies.items():
-            print(f"  would skip   {path}: it has the content of {original}")
-        for path in found.changed:
-            print(f"  would report {path}: it has changed since it was read")
-        for path, reason in found.unreadable.items():
-            print(f"  would leave  {path}: {reason}")
-        for event in found.events:
-            unit = settings.streams[found.stream].unit
-            print(
-                f"  event        {event['source']}, id {event['id']}, at {_when(event['time'], unit)}, value "
-                f"{event['value']}, weight {event['weight']}"
-            )
-        for reason, example in found.rejected.items():
-            print(f"  would reject {reason}, such as {_row(example)}")
-        if found.error:
-            print(f"  error        {found.error}")
-    return 1 if any(found.error for found in previews) else 0
+def _show_previews(previews: Sequence[Preview], settings: Settings, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps([vars(preview) for preview in previews], ensure_ascii=False, default=str))
+    for preview in () if as_json else previews:
+        for line in _preview_lines(preview, settings.streams[preview.stream].unit):
+            print(line)
+    return 1 if any(preview.error for preview in previews) else 0
+
+
+def _preview_lines(preview: Preview, unit: TimeUnit) -> Iterator[str]:
+    files = f"{counted(len(preview.new), 'new file')}, {preview.known:,} known"
+    yield f"{preview.stream}: {files}; nothing is changed by a dry run"
+    for path in preview.new[:_SHOWN_FILES]:
+        yield f"  would read   {path}"
+    if len(preview.new) > _SHOWN_FILES:
+        yield f"  …            and {len(preview.new) - _SHOWN_FILES:,} more"
+    if preview.replaced:
+        start, end = (numbered_moment_text(moment, unit) for moment in preview.replaced)
+        yield f"  would replace the epochs from {start} to {end}"
+    for path, original in preview.copies.items():
+        yield f"  would skip   {path}: it has the content of {original}"
+    for path in preview.changed:
+        yield f"  would report {path}: it has changed since it was read"
+    for path, reason in preview.unreadable.items():
+        yield f"  would leave  {path}: {reason}"
+    for event in preview.events:
+        yield (
+            f"  event        {event['source']}, id {event['id']}, at {numbered_moment_text(event['time'], unit)}, "
+            f"value {event['value']}, weight {event['weight']}"
+        )
+    for reason, example in preview.rejected.items():
+        yield f"  would reject {reason}, such as {row_text(example)}"
+    if preview.error:
+        yield f"  error        {preview.error}"
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from ingest.demo import run
+    from demo.run import run
 
-    end = _moment(options.end, SECOND) if options.end is not None else int(datetime.now(UTC).timestamp())
-    assert end is not None
+    end = int(datetime.now(UTC).timestamp()) if options.end is None else _moment(options.end, SECOND)
     store = run(Path(options.folder), options.calls, options.seed, end, options.master, print)
-    print("Ask on, or look at what was stored and rejected:")
+    print("Ask more, or see what was stored and what was rejected:")
     print(f"  wane query --store {store} --stream calls --aggregate mean --decay exp:half_life=30m")
     print(f"  wane info --store {store}")
     print(f"  wane dashboard --store {store}")

@@ -36,7 +36,8 @@ def main() -> None:
     rows = 4_000_000
     times = rng.integers(0, 86_400, rows) + 1_700_000_000
     sketch = Sample.build(Events.of(np.arange(rows), times, rng.integers(0, 1000, rows)), epsilon=0.0193)
-    ages = sketch.sampled.drawn.unit.seconds(sketch.sampled.drawn.times.max() - sketch.sampled.drawn.times)
+    sample = sketch.askable_sample.sample
+    ages = sample.unit.seconds(sample.times.max() - sample.times)
     moments = np.linspace(times.min() + 3600, times.max(), POINTS).astype(np.int64)
     measured = []
     for spec in DECAYS:

@@ -5,7 +5,7 @@
 For each of four data sets (`../shared/data` beside the repository) and each seed a store is built in a temporary
 folder: the value column as one stream, the key column as another. Questions draw aggregate, decay and its scale, as-of
 time, sources, thresholds, ranges and shares at random. The exact answer is one DuckDB query over the raw rows; decays
-are written out in SQL here and share nothing with `sketches.decay`. Writes a section of docs/accuracy.md.
+are written out in SQL here and share nothing with `sketches.decay.functions`. Writes a section of docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scipy.stats import binom
 
 from benchmarks.report import publish, table
 from sketches import Estimate, Events, Question, Sample
-from store import Part, Run, Sketched, Store, Stream, commit
+from store import EpochSketches, Run, SketchTables, Store, Stream, commit
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 DAY = 86_400
@@ -170,7 +170,7 @@ def build(path: Path, data_set: DataSet, parts: Sequence[Group], seed: int, epsi
     now = datetime.now(UTC)
     for stream in ("value", "key"):
         sketched = [
-            Part(
+            EpochSketches(
                 group.source,
                 group.start,
                 data_set.epoch,
@@ -182,7 +182,7 @@ def build(path: Path, data_set: DataSet, parts: Sequence[Group], seed: int, epsi
             )
             for group in parts
         ]
-        commit(path, Run(Stream(stream, data_set.epoch), Sketched.of(sketched), now, now))
+        commit(path, Run(Stream(stream, data_set.epoch), SketchTables.of(sketched), now, now))
     return Store(path)
 
 

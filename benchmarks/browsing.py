@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.dashboard.browser import FLAGS, PATIENCE, chromium, serving
+from tests.support.browser import FLAGS, PATIENCE, chromium, serving
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from benchmarks.report import publish, table
-from sketches.sample import Estimator
-from tests.coverage import Tally, questions_for, tally
-from tests.oracle import DECAYS
-from tests.streams import STREAMS
+from sketches.sampling.sample import Estimator
+from tests.support.coverage import Tally, questions_for, tally
+from tests.support.oracle import DECAYS
+from tests.support.streams import STREAMS
 
 DELTA = 0.05
 EPSILON = 0.1
@@ -88,7 +88,11 @@ def main() -> None:
     chosen = options.parse_args()
     command = "python -m benchmarks.coverage"
     head = ("questions", "trials", "missed %", "above %", "below %", "worst question %", "beyond ε %")
-    settings: tuple[tuple[Estimator, float], ...] = (("stratified", DELTA), ("windows", DELTA), ("stratified", 0.01))
+    settings: tuple[tuple[Estimator, float], ...] = (
+        ("horvitz-thompson", DELTA),
+        ("windows", DELTA),
+        ("horvitz-thompson", 0.01),
+    )
     for estimator, delta in settings:
         seeds = chosen.seeds if (estimator, delta) == settings[0] else chosen.seeds // 2
         names = NAMES if (estimator, delta) == settings[0] else ("uniform", "bursty", "heavy-weights", "keys")
@@ -108,7 +112,7 @@ def main() -> None:
         ]
         for name, key in parts:
             text += table((name, *head), grouped(tallies, key)) + "\n\n"
-        if estimator == "stratified":
+        if estimator == "horvitz-thompson":
             text += table(("sampled events that match", *head), by_matches(tallies)) + "\n"
         publish("accuracy.md", f"Estimator {estimator}, δ = {delta}", command, text)
 

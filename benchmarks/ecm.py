@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks.report import best, picture, publish, table
 from sketches import Ecm, Events, Question
 from sketches.hashing import hash_text
-from tests.conftest import DATA
+from tests.support.paths import DATA
 
 DELTA = 0.1
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.25)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.report import best, publish, table
 from sketches import Events, Exponential, Histogram, QDigest, Question, Retractable
-from tests.conftest import DATA
+from tests.support.paths import DATA
 
 HALVING = "exp:half_life=1h"
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2)

@@ -24,11 +24,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as spark_functions
 
 from benchmarks.report import publish, table
-from ingest.job import run
-from ingest.planning import Order
-from ingest.progress import Progress
-from ingest.session import spark_session
-from ingest.settings import read_settings
+from ingest.driver.job import run
+from ingest.driver.progress import Progress
+from ingest.driver.run_options import RunOptions
+from ingest.driver.settings import read_settings
+from ingest.driver.spark import spark_session
 
 AZURE = Path(__file__).resolve().parents[2] / "shared" / "data" / "azure_vm_noise.parquet"
 START = 1_767_225_600
@@ -158,7 +158,7 @@ def _ingest(
     )
     settings = read_settings(folder / "wane.toml")
     start = time.perf_counter()
-    summary = run(settings, Order(), Progress(quiet=True), spark)
+    summary = run(settings, RunOptions(), Progress(quiet=True), spark)
     seconds = time.perf_counter() - start
     assert summary.exit_code == 0, list(summary.problems())
     return seconds

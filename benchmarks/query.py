@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from benchmarks.report import best, publish, table
 from sketches import Events, Question, Sample, Series
-from store import Part, Run, Sketched, Store, Stream, commit
+from store import EpochSketches, Run, SketchTables, Store, Stream, commit
 
 DAYS = 30
 SOURCES = 20
@@ -142,7 +142,7 @@ def days(events: int) -> Iterator[dict[str, np.ndarray]]:
         }
 
 
-def parts_of(columns: dict[str, np.ndarray], length: int) -> list[Part]:
+def parts_of(columns: dict[str, np.ndarray], length: int) -> list[EpochSketches]:
     """The sketches of a chunk by source and epoch; one sort brings each group's rows together."""
     epochs = columns["t"] // length
     order = np.lexsort((columns["t"], epochs, columns["source"]))
@@ -154,7 +154,7 @@ def parts_of(columns: dict[str, np.ndarray], length: int) -> list[Part]:
     for start, stop in zip(np.append(0, edges), np.append(edges, len(times)), strict=True):
         rows = slice(int(start), int(stop))
         parts.append(
-            Part(
+            EpochSketches(
                 f"source {source[start]:02d}",
                 int(epochs[start]) * length,
                 length,
@@ -182,7 +182,7 @@ def build(folder: Path, events: int, epochs: Sequence[str]) -> Built:
             newest = int(columns["t"][-1])
             for name in epochs:
                 begun, clock = datetime.now(UTC), time.perf_counter()
-                found = Sketched.of(parts_of(columns, EPOCHS[name]))
+                found = SketchTables.of(parts_of(columns, EPOCHS[name]))
                 run = Run(Stream(STREAM, EPOCHS[name]), found, begun, datetime.now(UTC), rows=len(columns["t"]))
                 commit(stores[name], run)
                 seconds[name] += time.perf_counter() - clock
@@ -303,7 +303,7 @@ def size_row(built: Built, name: str, peer: duckdb.DuckDBPyConnection) -> tuple[
     first = []
     for _ in range(2):
         store = Store(path)
-        catalogue = timed(store.catalogue)
+        catalogue = timed(store.serving.catalogue)
         first.append((timed(lambda store=store: store.ask(STREAM, ANSWERS[0].question())) + catalogue, catalogue))
     loading, catalogue = min(first)
     again, theirs = race(
@@ -312,7 +312,7 @@ def size_row(built: Built, name: str, peer: duckdb.DuckDBPyConnection) -> tuple[
         7,
     )
     held = store.catalogue().streams[STREAM]
-    rows = len(store._selections[STREAM, tuple(held.sources), "sample"].askable.drawn)  # type: ignore[union-attr]
+    rows = len(store._selections[STREAM, tuple(held.sources), "sample"].askable.sample)  # type: ignore[union-attr]
     size = path.stat().st_size
     say(f"{built.events:,} events, epochs of {name}: store {size / 1e6:.0f} MB, first answer {loading:.2f} s")
     return (

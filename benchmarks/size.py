@@ -5,13 +5,24 @@ python -m benchmarks.size
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from benchmarks.report import publish, table
 from sketches import Events, Sample
-from sketches.parameters import events_kept
+from sketches.sampling.sample_parameters import SampleParameters
+from sketches.units import SECOND
 
 START = 1_700_000_000
+
+
+def events_kept(events: float, epsilon: float, delta: float) -> int:
+    """About how many events of weight 1 a sample keeps of so many: capacity·(1 + levels/2) for each copy."""
+    parameters = SampleParameters.derive(epsilon, delta, SECOND, 0)
+    if events <= parameters.capacity:
+        return int(events) * parameters.copies
+    return round(parameters.copies * parameters.capacity * (1.0 + math.log2(events / parameters.capacity) / 2.0))
 
 
 def main() -> None:

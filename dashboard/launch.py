@@ -1,4 +1,5 @@
-"""Starts the dashboard's server: on this machine only unless told otherwise, read-only, without any outside request."""
+"""Starts the dashboard's server: it only reads, asks no other server, and is open to this machine unless told
+otherwise."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ class ServeError(WaneError):
 
 
 def serve(store: str | Path, *, host: str = LOOPBACK, port: int = PORT, verbose: bool = False) -> None:
-    """Serve until interrupted; `verbose` logs what each redraw took."""
+    """Serve until interrupted; `verbose` logs how long each redraw took."""
     _check(host, port)
-    from streamlit.web import bootstrap  # noqa: PLC0415  seconds of import that a refused port need not cost
+    from streamlit.web import bootstrap  # noqa: PLC0415  it takes seconds, and the port may be refused
 
     flags = options(host, port)
     logging.getLogger("wane.dashboard").setLevel(logging.DEBUG if verbose else logging.WARNING)
@@ -60,7 +61,7 @@ def options(host: str, port: int) -> dict[str, object]:
         "client_showErrorLinks": False,
         "client_toolbarMode": "viewer",
         "runner_magicEnabled": False,
-        "runner_postScriptGC": False,  # 0.2 s for all sessions after every redraw; Python's own collection suffices
+        "runner_postScriptGC": False,  # it costs all sessions 0.2 s after every redraw
         **{f"theme_light_{name}": value for name, value in _LIGHT.items()},
         **{f"theme_dark_{name}": value for name, value in _DARK.items()},
         "theme_paddingTop": "1rem",
@@ -79,7 +80,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _check(host: str, port: int) -> None:
-    """Refuse what cannot be listened at, in a sentence instead of a trace."""
+    """Refuse a host or port that the server cannot listen at, in one sentence."""
     if not 1 <= port <= 65_535:
         raise ServeError(f"port is {port}; it must be a number from 1 to 65535")
     try:
@@ -89,4 +90,6 @@ def _check(host: str, port: int) -> None:
             probe.bind(address)
     except OSError as error:
         reason = error.strerror or error
-        raise ServeError(f"cannot listen at {host}, port {port} ({reason}); --port and --host name another") from None
+        raise ServeError(
+            f"cannot listen at {host}, port {port} ({reason}); choose another with --port or --host"
+        ) from None

@@ -1,7 +1,7 @@
-"""The web application: Streamlit's, with the address of its root told to the browser.
+"""The web application: Streamlit's, but its pages tell the browser the root address of the server.
 
-A browser that opens a page by its own address (/compare) would otherwise look for the server below that address first,
-and log two errors, before it tries the root.
+Otherwise a browser that opens a page by its own address (/compare) first looks for the server below that address, and
+logs two errors before it tries the root.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 ROOT: Final = b'<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script></head>'
 
 
-class Rooted:
-    """Puts `ROOT` into the pages that pass."""
+class RootAddress:
+    """Puts `ROOT` into every page on its way to the browser."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -28,16 +28,16 @@ class Rooted:
             await self._app(scope, receive, send)
             return
         begun: Message = {}
-        parts: list[bytes] = []
+        chunks: list[bytes] = []
 
         async def changed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 begun.update(message)
                 return
-            parts.append(message.get("body", b""))
+            chunks.append(message.get("body", b""))
             if message.get("more_body"):
                 return
-            body = b"".join(parts).replace(b"</head>", ROOT, 1)
+            body = b"".join(chunks).replace(b"</head>", ROOT, 1)
             kept = [
                 (name, value) for name, value in begun["headers"] if name.lower() not in (b"content-length", b"etag")
             ]
@@ -48,4 +48,4 @@ class Rooted:
         await self._app({**scope, "headers": plain}, receive, changed)
 
 
-app = st.App(Path(__file__).with_name("app.py"), middleware=[Middleware(Rooted)])
+app = st.App(Path(__file__).with_name("app.py"), middleware=[Middleware(RootAddress)])

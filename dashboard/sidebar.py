@@ -1,4 +1,4 @@
-"""The sidebar of the pages that ask: the same choices in the same order, as many as a page needs."""
+"""The sidebar of the pages that ask: the same controls in the same order, as many as a page needs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import math
 
 import streamlit as st
 
-from dashboard import controls, fading
-from dashboard.desk import Desk
-from store.catalogue import Catalogue, StreamHeld
+from dashboard import controls, decay_editor
+from dashboard.answer_cache import AnswerCache
+from store.serving.catalogue import Catalogue, StoredStream
 
 
 def question(
-    desk: Desk, catalogue: Catalogue, *, sources: bool = True, aggregate: bool = False, span: bool = False
-) -> tuple[StreamHeld, float]:
-    """What is asked of which stream; the stream and how many seconds a chart shows come back."""
+    answers: AnswerCache, catalogue: Catalogue, *, sources: bool = True, aggregate: bool = False, span: bool = False
+) -> tuple[StoredStream, float]:
+    """The controls of a question. The chosen stream comes back, and how many seconds a chart shows."""
     with st.sidebar:
-        held = controls.stream(catalogue, sources=sources)
+        stream = controls.stream(catalogue, sources=sources)
         if aggregate:
-            controls.aggregate(desk, held)
-        fading.editor()
+            controls.aggregate(answers, stream)
+        decay_editor.editor()
         controls.window()
-        fading.line()
-        controls.as_of(desk, held)
-        seconds = controls.span(desk, held) if span else math.inf
-        controls.display(held)
-    return held, seconds
+        decay_editor.line()
+        controls.as_of(answers, stream)
+        seconds = controls.span(answers, stream) if span else math.inf
+        controls.display(stream)
+    return stream, seconds

@@ -1,37 +1,37 @@
-"""What a person looks at: every choice of every page in one value that the address of the page carries whole.
+"""What a person looks at: every choice of every page in one value, all of which stands in the address of the page.
 
-The names of the parameters are those of `wane query`, and so are their texts.
+Parameters have the same names and texts as the options of `wane query`.
 """
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, Final, Literal, cast
 from zoneinfo import available_timezones
 
-from dashboard.words import AGGREGATES, ON_KEYS, counted, quoted
-from sketches.decay import Decay, format_duration, parse_decay, parse_duration
-from sketches.drawn import SECOND, TimeUnit
+from dashboard.wording import AGGREGATES, ON_KEYS, quoted
+from sketches.decay import Decay, parse_decay
+from sketches.durations import format_duration, format_number, parse_duration
 from sketches.errors import QuestionError, WaneError
-from sketches.formula import format_number
+from sketches.events import Kind
+from sketches.formatting import counted
 from sketches.question import Question
-from store.catalogue import Catalogue, StreamHeld
-from store.timeline import extent, read_moment
+from sketches.units import SECOND, TimeUnit
+from store.serving.catalogue import Catalogue, StoredStream
+from store.serving.timeline import extent, read_moment
 
-LONGEST: Final = 700  # characters of one parameter
-MOST: Final = 200  # values of one parameter
-NEWEST: Final = ""
+LONGEST_TEXT: Final = 700  # characters of one parameter in the address
+MOST_TEXTS: Final = 200  # values of one parameter in the address
+NEWEST: Final = ""  # as of the newest event
 COMPARED: Final = ("decays", "sources", "times")
-MOST_DECAYS: Final = 4
+MOST_COMPARED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The choices; an empty text is the choice of nothing in particular: all sources, the newest event, any family."""
+    """The choices of a person. An empty text means the usual: all sources, the newest event, the family wane picks."""
 
     stream: str = ""
     source: tuple[str, ...] = ()
@@ -60,12 +60,12 @@ class View:
 
     @property
     def fading(self) -> Decay:
-        """The chosen decay, cut at the chosen window."""
+        """The chosen decay, cut off at the chosen window."""
         base = parse_decay(self.decay or "none")
         return base.cut(parse_duration(self.window)) if self.window else base
 
     def moment(self, unit: TimeUnit) -> int | None:
-        """The as-of time in units of the stream; None is the newest event."""
+        """The as-of time in units of the stream; None means the newest event."""
         return None if self.as_of == NEWEST else read_moment(self.as_of, unit)
 
     def question(self, unit: TimeUnit) -> Question:
@@ -86,7 +86,7 @@ class View:
         )
 
     def with_fading(self, decay: Decay) -> View:
-        """The same view under another decay, whose window goes where windows are chosen."""
+        """The same view under another decay; its window becomes the chosen window."""
         base, window = decay.split()
         return replace(self, decay=base.spec, window="" if math.isinf(window) else format_duration(window))
 
@@ -107,29 +107,38 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def aggregates_of(held: StreamHeld) -> list[str]:
-    """What can be drawn over time for a stream: keys have no order and no amount."""
-    return list(ON_KEYS) if is_keyed(held) else list(AGGREGATES)
+def aggregates_of(stream: StoredStream) -> list[str]:
+    """The aggregates that can be drawn over time for a stream: texts have no order and no sum."""
+    return list(ON_KEYS) if is_keyed(stream) else list(AGGREGATES)
 
 
-def is_keyed(held: StreamHeld) -> bool:
+def is_keyed(stream: StoredStream) -> bool:
     """Whether the values of a stream are texts."""
-    return held.described.get("kind") == "key"
+    return stream.described.get("kind") == Kind.KEY
+
+
+def largest_sources(stream: StoredStream, most: int, among: Sequence[str] = ()) -> tuple[str, ...]:
+    """The sources with the most events, by name; of all sources, or among some."""
+    events = dict.fromkeys(among or stream.sources, 0)
+    for epoch, totals in stream.epochs.items():
+        if epoch.source in events:
+            events[epoch.source] += totals.events
+    return tuple(sorted(sorted(events, key=lambda source: -events[source])[:most]))
 
 
 def to_parameters(view: View) -> dict[str, list[str]]:
-    """The view as parameters of an address; what is as usual is left out, but for the stream and the decay."""
+    """The view as parameters of an address. Usual choices are left out, except for the stream and the decay."""
     found: dict[str, list[str]] = {}
     for field in fields(View):
         value = getattr(view, field.name)
         if value != field.default or field.name in ("stream", "decay"):
-            texts = list(value or ("",)) if isinstance(value, tuple) else [_text(value)]
+            texts = list(value or ("",)) if isinstance(value, tuple) else [parameter_text(value)]
             found[field.name.replace("_", "-")] = texts
     return found
 
 
 def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) -> tuple[View, list[str]]:
-    """The view an address asks for, as far as the store has it; for all else a sentence that says what was wrong."""
+    """The view that an address asks for, as far as the store has it, and one sentence for each choice that is wrong."""
     view, problems = View(), []
     names = {field.name for field in fields(View)}
     for key, texts in given.items():
@@ -138,62 +147,62 @@ def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) ->
             problems.append(f"The address has {quoted(key)}, which means nothing here.")
             continue
         try:
-            if len(texts) > MOST or max(map(len, texts), default=0) > LONGEST:
-                raise QuestionError(f"more than {LONGEST} characters or {MOST} values")
+            if len(texts) > MOST_TEXTS or max(map(len, texts), default=0) > LONGEST_TEXT:
+                raise QuestionError(f"more than {LONGEST_TEXT} characters or {MOST_TEXTS} values")
             if not all(text.isascii() or text.encode(errors="ignore").decode() == text for text in texts):
-                raise QuestionError("it has characters that are none")
+                raise QuestionError("it has characters that do not exist")
             view = replace(view, **{name: _READERS[name](list(texts))})
         except WaneError as error:
             problems.append(f"The address asks for {quoted(key)} = {quoted(', '.join(texts))}: {quoted(error)}.")
-    view, more = fitting(_apart(view), catalogue)
+    view, more = fitting(_with_own_window(view), catalogue)
     return view, problems + more
 
 
-def _apart(view: View) -> View:
-    """A decay that brings its own window has it where windows are chosen; of two windows the shorter cuts."""
+def _with_own_window(view: View) -> View:
+    """The view with the window of its decay as its window; of two windows the shorter one stays."""
     return view.with_fading(view.fading) if view.decay and math.isfinite(parse_decay(view.decay).split()[1]) else view
 
 
 def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
-    """The view with everything replaced that the store does not have, and what that was."""
+    """The view with every choice replaced that the store does not have, and a sentence for each of them."""
     problems: list[str] = []
     if view.stream not in catalogue.streams:
         if view.stream:
             problems.append(f"There is no stream {quoted(view.stream)} in this store.")
         view = replace(view, stream=next(iter(sorted(catalogue.streams)), ""))
-    held = catalogue.streams.get(view.stream)
-    if held is None:
+    stream = catalogue.streams.get(view.stream)
+    if stream is None:
         return view, problems
-    known = set(held.sources)
+    known = set(stream.sources)
     if unknown := [source for source in view.source if source not in known]:
         problems.append(f"{quoted(view.stream)} has no source {quoted(', '.join(unknown[:3]))}.")
         view = replace(view, source=tuple(source for source in view.source if source in known))
     if view.other and view.other not in known:
         problems.append(f"{quoted(view.stream)} has no source {quoted(view.other)}.")
         view = replace(view, other="")
-    if view.family and view.family not in held.sketches:
+    if view.family and view.family not in stream.sketches:
         problems.append(f"{quoted(view.stream)} has no sketches of the family {quoted(view.family)}.")
         view = replace(view, family="")
-    if view.aggregate not in aggregates_of(held):
+    if view.aggregate not in aggregates_of(stream):
         problems.append(f"{quoted(view.aggregate)} needs numbers, and the values of {quoted(view.stream)} are texts.")
-        view = replace(view, aggregate=aggregates_of(held)[0])
-    if view.of != "weight" and is_keyed(held):
-        problems.append(f"The values of {quoted(view.stream)} are texts and have no sum: this is of the weights.")
+        view = replace(view, aggregate=aggregates_of(stream)[0])
+    if view.of != "weight" and is_keyed(stream):
+        problems.append(f"The values of {quoted(view.stream)} are texts and have no sum: this is the sum of weights.")
         view = replace(view, of="weight")
     try:
-        view.moment(held.unit)
+        view.moment(stream.unit)
     except QuestionError as error:
-        problems.append(f"{quoted(view.stream)} does not know that time: {quoted(error)}.")
+        problems.append(f"{quoted(view.stream)} cannot be asked as of that time: {quoted(error)}.")
         view = replace(view, as_of=NEWEST)
     if not view.decay:
-        view = view.with_fading(usual_decay(held)) if not view.window else replace(view, decay="none")
+        view = view.with_fading(usual_decay(stream)) if not view.window else replace(view, decay="none")
     return view, problems
 
 
-def usual_decay(held: StreamHeld) -> Decay:
-    """A half-life that shows something: about a thirtieth of the time the stream covers."""
-    oldest, newest = extent(held) or (0, 0)
-    seconds = (newest - oldest) * held.unit.numerator / held.unit.denominator
+def usual_decay(stream: StoredStream) -> Decay:
+    """The decay of a first look: a half-life of about a thirtieth of the time that the stream covers."""
+    oldest, newest = extent(stream) or (0, 0)
+    seconds = (newest - oldest) * stream.unit.numerator / stream.unit.denominator
     return parse_decay(f"exp:half_life={nearest(seconds / 30)}")
 
 
@@ -204,50 +213,19 @@ DURATIONS: Final = (
 
 
 def nearest(seconds: float) -> str:
-    """The round duration that is closest in proportion."""
+    """The round duration whose ratio to the given one is closest to 1."""
     return min(DURATIONS, key=lambda text: abs(math.log((parse_duration(text) + 1) / (seconds + 1))))
 
 
-def command(view: View, store: Path | str) -> str:
-    """The `wane query` that gives the number this view shows."""
-    words = ["wane", "query", *_option("store", str(store)), *_option("stream", view.stream)]
-    for source in view.source:
-        words += _option("source", source)
-    words += ["--aggregate", view.aggregate, "--decay", view.fading.spec]
-    needed = PARAMETERS.get(view.aggregate, ())
-    if view.aggregate in OF and view.of != "weight":
-        words += ["--of", view.of]
-    for name in ("tau", "value", "low", "high", "other"):
-        if name in needed and getattr(view, name):
-            words += _option(name, getattr(view, name))
-    if "phi" in needed:
-        words += ["--phi", _text(view.phi)]
-    if "top" in needed:
-        words += ["--top", str(view.top)]
-        words += ["--phi", _text(view.share)] if view.share else []
-    if view.as_of != NEWEST:
-        words += _option("as-of", view.as_of)
-    if view.confidence:
-        words += ["--confidence", _text(view.confidence)]
-    if view.family:
-        words += ["--family", view.family]
-    return shlex.join(words)
-
-
-def _option(name: str, value: str) -> list[str]:
-    """Joined where the value would be taken for an option of its own."""
-    return [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
-
-
 def sources_text(view: View) -> str:
-    """Which sources, in a few words."""
+    """Which sources a view shows, in a few words."""
     if not view.source:
         return "all sources"
     return view.source[0] if len(view.source) == 1 else counted(len(view.source), "source")
 
 
 def check_span(text: str) -> str:
-    """A duration as wane writes it, or nothing."""
+    """A duration as wane writes it; an empty text stays empty."""
     return format_duration(parse_duration(text)) if text.strip() else ""
 
 
@@ -257,7 +235,7 @@ def check_decay(text: str) -> str:
 
 
 def check_tau(text: str) -> str:
-    """A threshold as it was written, if it is one."""
+    """The text, unless it is no threshold."""
     stripped = text.strip()
     if stripped:
         Question("correlated-sum", tau=_tau(stripped))
@@ -265,7 +243,7 @@ def check_tau(text: str) -> str:
 
 
 def check_number(text: str) -> str:
-    """A number as it was written, if it is one."""
+    """The text, unless it is no number."""
     stripped = text.strip()
     if stripped and math.isnan(_number("this", stripped) or 0.0):
         raise QuestionError("NaN is not a number")
@@ -288,7 +266,8 @@ def _number(name: str, text: str) -> float | None:
         raise QuestionError(f"{name} is {text!r}; it must be a number") from None
 
 
-def _text(value: object) -> str:
+def parameter_text(value: object) -> str:
+    """A choice as it is written in an address and on the command line."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return format_number(value) if isinstance(value, float) else str(value)
@@ -365,6 +344,6 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "share": _between(0.0, 0.5),
     "similar": lambda texts: _choice("on", "off")(texts) == "on",
     "compare": _choice(*COMPARED),
-    "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_DECAYS - 1] if text),
-    "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_DECAYS - 1] if text),
+    "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_COMPARED - 1] if text),
+    "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_COMPARED - 1] if text),
 }

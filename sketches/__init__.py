@@ -3,18 +3,18 @@
 Knows nothing of stores, Spark or dashboards, never reads a clock, and takes all randomness from a seed.
 """
 
+from sketches.countmin.ecm import Ecm
+from sketches.countmin.retractable import Retractable
 from sketches.decay import Decay, DecayClass, parse_decay
-from sketches.drawn import TimeUnit
-from sketches.ecm import Ecm
+from sketches.digests.exponential import Exponential
+from sketches.digests.histogram import Histogram
+from sketches.digests.qdigest import QDigest
 from sketches.estimate import Estimate, Item, Series
 from sketches.events import Events
-from sketches.exponential import Exponential
-from sketches.histogram import Histogram
-from sketches.integral import Integral
-from sketches.qdigest import QDigest
 from sketches.question import AGGREGATES, Question
-from sketches.retractable import Retractable
-from sketches.sample import Sample
+from sketches.sampling.integral import Integral
+from sketches.sampling.sample import Sample
+from sketches.units import TimeUnit
 
 __all__ = [
     "AGGREGATES",

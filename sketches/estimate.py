@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sketches.arrays import Floats
 
-_DIGITS: Final = 6  # that people compare; a whole number from a million on has all of its own
+_DIGITS: Final = 6  # shown; whole numbers of a million and more keep all of theirs
 _DOWN: Final = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 _UP: Final = Context(prec=_DIGITS, rounding=ROUND_CEILING)
 
@@ -96,6 +96,17 @@ class Series:
         """Whether each interval of `which` holds its exact answer; two exact sums may differ by `rounding`."""
         slack = rounding * np.abs(truth)
         return (self.lower[which] - slack <= truth) & (truth <= self.upper[which] + slack)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Estimates with limits along an axis; each point's interval holds at `confidence` by itself."""
+
+    at: Floats
+    value: Floats
+    lower: Floats
+    upper: Floats
+    confidence: float
 
 
 def outward(limit: float, *, up: bool) -> float:

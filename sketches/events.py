@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sketches.arrays import Column, frozen
 from sketches.errors import EventError
+from sketches.event_rules import MAX_TIME, MAX_VALUE, MAX_WEIGHT, MIN_WEIGHT
 from sketches.hashing import hash_text
-from sketches.packing import frozen
-from sketches.range_sample import MAX_WEIGHT
-
-MAX_TIME: Final = 1 << 62
-MAX_VALUE: Final = 1e300  # squares and spans of larger values would leave the range of floats
-
-Column = NDArray[Any]
 
 
 class Kind(StrEnum):
@@ -46,9 +40,9 @@ class Labels:
 
     @classmethod
     def merged(cls, parts: Sequence[Labels], wanted: NDArray[np.uint64]) -> Labels:
-        """The labels of the wanted hashes, from any of the parts; of two texts with one hash, the smaller one.
+        """The labels of the wanted hashes, from any of the parts. Where two texts share a hash, the smaller one wins.
 
-        Looks up the wanted ones alone: many sketches of few keys are built from one batch with the labels of all.
+        Only the wanted hashes are looked up: one batch with many labels often gives many sketches of few keys.
         """
         hashes = np.unique(wanted)
         known: dict[int, str] = {}
@@ -59,7 +53,7 @@ class Labels:
         return cls(hashes, tuple(map(known.__getitem__, hashes.tolist())))
 
     def _among(self, hashes: NDArray[np.uint64]) -> Iterator[tuple[int, str]]:
-        """Those of the hashes, which are sorted, that have a label here, with their texts."""
+        """The given hashes that have a label here, with their texts; the hashes are sorted."""
         if len(self.hashes) < len(hashes):
             places = np.flatnonzero(_within(self.hashes, hashes))
         else:
@@ -69,7 +63,7 @@ class Labels:
 
     @classmethod
     def kept(cls, parts: Sequence[Labels], kind: Kind, columns: Sequence[Column]) -> Labels:
-        """The labels of the values that a sketch keeps: none where they are numbers."""
+        """The labels of the values that a sketch keeps; numbers have no labels."""
         return cls.merged(parts, np.concatenate(columns).astype(np.uint64)) if kind is Kind.KEY else cls.none()
 
     def text_of(self, code: int) -> str:
@@ -112,7 +106,7 @@ class Events:
             numbers, labels, kind = _values(np.asarray(values))
         counts = None
         if weights is not None:
-            counts = _integers("weights", np.asarray(weights), 1, MAX_WEIGHT)
+            counts = _integers("weights", np.asarray(weights), MIN_WEIGHT, MAX_WEIGHT)
             if counts.size == 0 or counts.max() == 1:
                 counts = None
         lengths = {"ids": len(identity), "times": len(clock), "values": len(numbers)}
@@ -123,7 +117,7 @@ class Events:
         return cls(identity, clock, numbers, counts, labels, kind)
 
     def columns(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], Column, NDArray[np.int64]]:
-        """Ids, times, values (64 bits, or int32) and weights (none: all 1), `frozen` for kernels."""
+        """Ids, times, values (64 bits, or int32) and weights (empty: all are 1), `frozen` for kernels."""
         values = self.values if self.values.dtype == np.int32 else self.values.view(np.uint64)
         weights = self.weights if self.weights is not None else np.empty(0, np.int64)
         return frozen(self.ids), frozen(self.times), frozen(values), frozen(weights)
@@ -131,14 +125,51 @@ class Events:
     def rows(self, start: int, stop: int) -> Events:
         """The events in a range of rows: views of the columns, and all of the labels."""
         if start >= stop:
-            return Events.of([], [])  # no events are of no kind, so that all sketches of none have the same bytes
+            return Events.of([], [])  # has no kind of values, so that all empty sketches have the same bytes
         weights = None if self.weights is None else self.weights[start:stop]
         part = slice(start, stop)
         return Events(self.ids[part], self.times[part], self.values[part], weights, self.labels, self.kind)
 
 
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """What a sketch knows exactly of all events it has seen: repeats and merging do not change it."""
+
+    oldest: int | None = None
+    newest: int | None = None
+    least_value: float = np.inf
+    greatest_value: float = -np.inf
+    greatest_weight: int = 1
+
+    @classmethod
+    def of(cls, events: Events) -> Extremes:
+        if len(events) == 0:
+            return cls()
+        keys = events.kind is Kind.KEY
+        return cls(
+            int(events.times.min()),
+            int(events.times.max()),
+            0.0 if keys else float(events.values.min()),
+            0.0 if keys else float(events.values.max()),
+            1 if events.weights is None else int(events.weights.max()),
+        )
+
+    @classmethod
+    def merged(cls, parts: Sequence[Extremes]) -> Extremes:
+        seen = [part for part in parts if part.newest is not None]
+        if not seen:
+            return cls()
+        return cls(
+            min(part.oldest for part in seen if part.oldest is not None),
+            max(part.newest for part in seen if part.newest is not None),
+            min(part.least_value for part in seen),
+            max(part.greatest_value for part in seen),
+            max(part.greatest_weight for part in seen),
+        )
+
+
 def _within(some: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which of some numbers are among the others, which are sorted: a search for each of the some."""
+    """Which numbers occur among others; the others are sorted."""
     if len(others) == 0:
         return np.zeros(len(some), bool)
     return np.asarray(others[np.searchsorted(others[:-1], some)] == some)
@@ -152,7 +183,7 @@ def _one_dimension(name: str, column: Column) -> None:
 def _identities(ids: Column) -> NDArray[np.uint64]:
     _one_dimension("ids", ids)
     if ids.dtype.kind in "iu":
-        ids = ids.astype(ids.dtype.newbyteorder("="), copy=False)  # bits of another byte order would be another id
+        ids = ids.astype(ids.dtype.newbyteorder("="), copy=False)  # else the same number would be two ids
         return ids.view(np.uint64) if ids.dtype.itemsize == 8 else ids.astype(np.int64).view(np.uint64)
     if ids.size == 0:
         return np.empty(0, np.uint64)

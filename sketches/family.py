@@ -1,49 +1,308 @@
-"""The contract of every family: one protocol, one vocabulary, one way to be stored."""
+"""The contract of every family of sketches. Whatever the rest of wane must know of a family, it asks here.
+
+A family is one class that extends `Sketch`, one line in `sketches.registry` and one line in the conformance suite;
+`docs/add-a-family.md` walks through a small one. A family says of itself:
+
+- how its sketches are built from events, merged to be stored, and written as bytes;
+- how the sketches of many sources and epochs stand side by side to be asked (`gather`, `side_by_side`);
+- what it answers (`abilities`), and what it promises for a question before anybody looks at the answer (`promise`);
+- what one stored sketch covers (`scope`).
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, Self
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from sketches.estimate import Estimate, Series
-from sketches.events import Events
+from sketches.arrays import Ints
+from sketches.decay import Decay, parse_decay
+from sketches.encoding.envelope import Envelope, load
+from sketches.errors import CorruptError, DecayError, EventError, IncompatibleError, UnanswerableError, WaneError
+from sketches.estimate import Curve, Estimate, Series
+from sketches.events import Events, Extremes, Kind
 from sketches.question import Question
-from sketches.wire import Envelope
+
+DEFAULT_EPSILON: Final = 0.05
+DEFAULT_DELTA: Final = 0.05
+_BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
 
-class Sketch(Protocol):
-    """What the store, the planner and the conformance suite rely on; each family adds its own parameters to `build`.
+class Scope(StrEnum):
+    """What one stored sketch of a family covers."""
 
-    Sketches are values: nothing changes them once built, and `merge` returns a new one.
+    EPOCH = "epoch"  # one source in one epoch
+    SOURCE = "source"  # one source over all epochs
+    STREAM = "stream"  # all sources over all epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a family answers, before its settings are known."""
+
+    aggregates: tuple[str, ...]
+    kinds: tuple[Kind, ...] = tuple(Kind)  # of values that it can be built from
+    of_value: bool = False  # sums and means of the value, not only of the weight
+    past: bool = True  # as of times before the newest event
+    fixed_decay: bool = False  # answers only under the decay that it was built for
+    curves: bool = False  # whole curves over thresholds and shares
+    forgives_repeats: bool = False  # an event counts once however often it comes
+    joint_lists: bool = False  # the intervals of a list hold all together, not only each by itself
+
+    @property
+    def joins(self) -> bool:
+        """Whether two sources can be joined."""
+        return "inner-product" in self.aggregates
+
+    def include(self, question: Question) -> bool:
+        """Whether the question's aggregate is among those answered, of what it is asked of."""
+        return question.aggregate in self.aggregates and (question.of == "weight" or self.of_value)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """How wide an interval a family's guarantee allows: of the answer for sums and counts, else of all that counts."""
+
+    width: float
+    certain: bool  # it holds always, not only with some probability
+    words: str
+
+    @classmethod
+    def certainly(cls, width: float) -> Promise:
+        """A promise that never fails."""
+        return cls(width, True, f"never outside bounds {width:.3g} wide")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """How the stored sketches of a family were built: its own settings, those of its stream, the length of an epoch."""
+
+    own: Mapping[str, Any]
+    shared: Mapping[str, Any]
+    epoch_seconds: float
+
+    @property
+    def epsilon(self) -> float:
+        return self._number("epsilon", DEFAULT_EPSILON)
+
+    @property
+    def delta(self) -> float:
+        return self._number("delta", DEFAULT_DELTA)
+
+    @property
+    def decay(self) -> Decay | None:
+        """The decay that the sketches were built for, if there is one that can be read."""
+        try:
+            return parse_decay(str(self.own["decay"])) if "decay" in self.own else None
+        except DecayError:
+            return None
+
+    @property
+    def likely(self) -> str:
+        """The probability of a promise that may fail, in words."""
+        return f"with probability {1.0 - self.delta:.3g}"
+
+    def past_factor(self, decay: Decay) -> float:
+        """By how much an interval as of the past is wider, where later events of the same epoch blur its edges: the
+        more, the longer an epoch is beside the time that the decay looks back."""
+        age = decay.half_age
+        return 1.0 + (self.epoch_seconds / age if age > 0.0 else math.inf)
+
+    def _number(self, name: str, default: float) -> float:
+        for settings in (self.own, self.shared):
+            value = settings.get(name)
+            if isinstance(value, int | float):
+                return float(value)
+        return default
+
+
+class Askable(ABC):
+    """What answers questions: one sketch, or the sketches of many sources and epochs side by side."""
+
+    kind: Kind  # of the values
+
+    @abstractmethod
+    def answer(self, question: Question, *, other: Any = None) -> Estimate:
+        """The answer with its bound; `other` is the second side of an inner product.
+
+        `UnanswerableError` where the family has no answer.
+        """
+
+    @abstractmethod
+    def series(self, question: Question, as_of: ArrayLike) -> Series:
+        """The same question at many as-of times, in one pass."""
+
+    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
+        """The sum over the events with v ≥ τ for many thresholds τ, at one as-of time."""
+        raise UnanswerableError("this family has no curves")
+
+    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
+        """The value at each share φ, at one as-of time."""
+        raise UnanswerableError("this family has no curves")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """One epoch of the chosen sources in a family's own form, and about how many bytes it takes in memory."""
+
+    content: Any
+    nbytes: int
+
+
+class Sketch(Askable):
+    """A sketch of one family: a value that nothing changes once it is built; `merge` returns a new one.
+
+    A family must say what is abstract here. Everything else has a default that suits a family whose merged sketches
+    answer as well as the parts did.
     """
 
     family: ClassVar[str]
+    abilities: ClassVar[Abilities]
+    scope: ClassVar[Scope] = Scope.EPOCH
+    merged_to_answer: ClassVar[bool] = True  # False where sketches side by side answer better than merged ones
+
+    parameters: Any  # what must agree before sketches merge
+    kind: Kind
+    extremes: Extremes
+
+    # Building and merging.
 
     @classmethod
+    @abstractmethod
     def build(cls, events: Events, *args: Any, **settings: Any) -> Self:
         """The sketch of a batch of events; a family takes settings of its own, all of them by name."""
 
+    @classmethod
+    @abstractmethod
+    def _of(cls, events: Events, parameters: Any) -> Self:
+        """The sketch of a batch of events, with parameters that were checked before."""
+
+    @classmethod
+    def payloads(cls, events: Events, bounds: ArrayLike, **settings: Any) -> list[bytes]:
+        """The bytes of a sketch for each group of rows: group i is the rows `bounds[i]` to `bounds[i + 1]`.
+
+        The same bytes as building the groups one by one. Rows inside a group may come in any order and repeat; the
+        settings are those of `build`.
+        """
+        edges = np.asarray(bounds, np.int64)
+        if len(edges) and (edges[0] < 0 or edges[-1] > len(events) or (edges[1:] < edges[:-1]).any()):
+            raise EventError(
+                f"bounds are {edges}; they must rise, from 0 at the least to the {len(events)} rows at most"
+            )
+        return cls._payloads(events, edges, **settings)
+
+    @classmethod
+    def _payloads(cls, events: Events, bounds: Ints, **settings: Any) -> list[bytes]:
+        return [cls.build(events.rows(*group), **settings).to_bytes() for group in pairwise(bounds.tolist())]
+
+    @classmethod
+    @abstractmethod
+    def union(cls, sketches: Sequence[Self]) -> Self:
+        """The sketch of all the sketches' events; refuses unequal parameters or seeds and names both."""
+
     def merge(self, other: Self) -> Self:
-        """The sketch of both sketches' events; refuses unequal parameters or seeds and names both."""
+        """The sketch of both sketches' events."""
+        return self.union([self, other])
 
     def insert(self, events: Events) -> Self:
         """The sketch with a further batch of events: the same as merging it with a sketch built from them."""
+        return self.merge(self._of(events, self.parameters))
 
-    def answer(self, question: Question) -> Estimate:
-        """The answer with its bound; `UnanswerableError` where this family has none."""
+    # Bytes.
 
-    def series(self, question: Question, as_of: NDArray[np.int64]) -> Series:
-        """The same question at many as-of times, in one pass."""
-
+    @abstractmethod
     def to_bytes(self) -> bytes:
-        """The wire format of `sketches.wire`; equal sketches have equal bytes."""
+        """The wire format of `sketches.encoding.envelope`; equal sketches have equal bytes."""
+
+    @classmethod
+    @abstractmethod
+    def _opened(cls, envelope: Envelope) -> Self:
+        """The sketch in an envelope of its own family."""
 
     @classmethod
     def from_envelope(cls, envelope: Envelope) -> Self:
         """The sketch in an opened envelope; `CorruptError` where it holds anything else."""
+        if envelope.family != cls.family:
+            raise CorruptError(f"the bytes hold a sketch of family {envelope.family!r}, not {cls.family!r}")
+        return cls._opened(envelope)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        return load(data, {cls.family: cls.from_envelope})
 
     @property
     def nbytes(self) -> int:
         """The size of `to_bytes`."""
+        return len(self.to_bytes())
+
+    @property
+    @abstractmethod
+    def kept(self) -> int:
+        """How many rows, ranges or counters the sketch keeps."""
+
+    # Standing side by side to be asked.
+
+    @classmethod
+    def gather(cls, sketches: Sequence[Self]) -> Gathered:
+        """One epoch of several sources, as it is held in memory until the store changes."""
+        together = (cls.union(sketches),) if cls.merged_to_answer else tuple(sketches)
+        return Gathered(together, _BYTES_A_ROW * sum(sketch.kept for sketch in together))
+
+    @classmethod
+    def side_by_side(cls, epochs: Sequence[Gathered]) -> Askable:
+        """All gathered epochs, ready to be asked."""
+        return cls.askable([sketch for epoch in epochs for sketch in epoch.content])
+
+    @classmethod
+    def askable(cls, sketches: Sequence[Self]) -> Askable:
+        """These sketches of any sources and epochs as one that can be asked."""
+        return cls.union(sketches)
+
+    # What is promised.
+
+    @classmethod
+    def promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
+        """What the family promises for a question, by its settings alone; None where it does not answer it.
+
+        `past` says that the answer is as of times before the newest event.
+        """
+        if not cls.abilities.include(question) or (past and not cls.abilities.past):
+            return None
+        if cls.abilities.fixed_decay and built.decay != question.decay:
+            return None
+        return cls._promise(question, built, past=past)
+
+    @classmethod
+    @abstractmethod
+    def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
+        """The promise for a question that `abilities` allow; None where the settings rule it out."""
+
+
+S = TypeVar("S", bound=Sketch)
+
+
+def mergeable(sketches: Sequence[S]) -> list[S]:
+    """Those of the sketches that have seen events, once it is clear that all may merge; the error names both sides."""
+    if not sketches:
+        raise WaneError("a union needs at least one sketch")
+    first = sketches[0]
+    for other in sketches[1:]:
+        if other.parameters != first.parameters:
+            raise IncompatibleError(
+                f"{first.family} sketches with different parameters cannot be merged: "
+                f"{first.parameters} and {other.parameters}"
+            )
+    seen = [sketch for sketch in sketches if sketch.extremes.newest is not None]
+    kinds = {sketch.kind for sketch in seen}
+    if len(kinds) > 1:
+        raise IncompatibleError(
+            f"{first.family} sketches of different kinds of values cannot be merged: {', '.join(sorted(kinds))}"
+        )
+    return seen

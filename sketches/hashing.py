@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sketches.arrays import Words
 from sketches.errors import EventError, WaneError
-
-Hashes = NDArray[np.uint64]
 
 _SHIFT = np.uint64(33)
 _FIRST_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
@@ -40,7 +39,7 @@ _COPY_BITS = 16
 _WORD = 1 << 64
 
 
-def finalise(x: Hashes) -> Hashes:
+def finalise(x: Words) -> Words:
     """murmur3's 64-bit finaliser: a bijection in which every input bit moves about half of the output bits.
 
     >>> hex(finalise(np.array([1], dtype=np.uint64))[0])
@@ -88,7 +87,7 @@ def event_hashes(
     return event_hash(identity, time, value, weight, salt)
 
 
-def hash_text(texts: Sequence[str | bytes] | NDArray[Any]) -> Hashes:
+def hash_text(texts: Sequence[str | bytes] | NDArray[Any]) -> Words:
     """Hash texts: the first word of MurmurHash3 x64 128 of the UTF-8 bytes; bytes are taken as they are.
 
     Keys repeat (URLs, addresses), so each distinct text is hashed once and looked up for its repeats.
@@ -109,8 +108,8 @@ def hash_text(texts: Sequence[str | bytes] | NDArray[Any]) -> Hashes:
         raise EventError(f"texts have no value in {len(missing)} rows, the first is row {missing[0]}; each needs one")
     dictionary = encoded.dictionary_encode()
     digests = b"".join(map(mmh3.mmh3_x64_128_digest, dictionary.dictionary.to_pylist()))
-    distinct: Hashes = np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
-    hashes: Hashes = distinct[dictionary.indices.to_numpy()]
+    distinct: Words = np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
+    hashes: Words = distinct[dictionary.indices.to_numpy()]
     return hashes
 
 
@@ -119,14 +118,19 @@ def hash_one(text: str | bytes) -> int:
     return int(hash_text([text])[0])
 
 
+def refuse_seed(seed: int) -> None:
+    """Refuse a seed that does not fit in 64 bits."""
+    if not 0 <= seed < _WORD:
+        raise WaneError(f"seed is {seed}; it must be at least 0 and below 2^64")
+
+
 def salt(seed: int, copy: int) -> int:
     """What is xored into hashes so that each copy of a sketch, and each seed, draws its own sample.
 
     Distinct for distinct pairs as long as seeds stay below 2**48; above that, still distinct among the copies of one
     seed and among the seeds of one copy.
     """
-    if not 0 <= seed < _WORD:
-        raise WaneError(f"seed is {seed}; it must be at least 0 and below 2**64")
+    refuse_seed(seed)
     if not 0 <= copy < 1 << _COPY_BITS:
         raise WaneError(f"copy is {copy}; it must be at least 0 and below 2**{_COPY_BITS}")
     pair = seed ^ (copy << (64 - _COPY_BITS))

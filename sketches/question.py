@@ -26,15 +26,15 @@ inner-product      Σ_k (Σ_{v = k} w·f here) · (Σ_{v = k} w·f there)       
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from sketches.decay import Decay, parse_decay
 from sketches.errors import QuestionError
-from sketches.events import MAX_TIME
+from sketches.event_rules import MAX_TIME
+from sketches.suggestions import did_you_mean
 
 AGGREGATES = (
     "sum",
@@ -55,6 +55,22 @@ AGGREGATES = (
     "inner-product",
 )
 
+DEFAULT_TOP: Final = 10  # heavy hitters, where a question does not say how many
+NEEDS_ORDER: Final = frozenset(  # aggregates of values that can be compared, so not of text
+    {
+        "selectivity",
+        "rank",
+        "quantile",
+        "median",
+        "range-sum",
+        "range-frequency",
+        "correlated-sum",
+        "correlated-count",
+        "correlated-mean",
+    }
+)
+
+_NO_DECAY: Final = parse_decay("none")
 _NEEDS = {
     "rank": ("value",),
     "quantile": ("phi",),
@@ -68,7 +84,20 @@ _NEEDS = {
 _TAU = re.compile(r"q(0?\.\d+|0|1|1\.0*)")
 
 
-@dataclass(frozen=True, slots=True)
+class DecayOrText:
+    """A field that takes a decay or its text and always holds a decay."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Decay:
+        return _NO_DECAY if instance is None else getattr(instance, self._name)
+
+    def __set__(self, instance: object, value: Decay | str) -> None:
+        object.__setattr__(instance, self._name, parse_decay(value) if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True)
 class Question:
     """One question; the decay may be text (see `sketches.decay`), `tau` a number, ``"median"`` or like ``"q0.9"``.
 
@@ -77,7 +106,7 @@ class Question:
     """
 
     aggregate: str
-    decay: Decay | str = "none"
+    decay: DecayOrText = DecayOrText()
     as_of: int | None = None  # None: the newest event
     tau: float | str | None = None
     phi: float | None = None
@@ -90,11 +119,8 @@ class Question:
 
     def __post_init__(self) -> None:
         if self.aggregate not in AGGREGATES:
-            close = difflib.get_close_matches(self.aggregate, AGGREGATES, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(self.aggregate, AGGREGATES)
             raise QuestionError(f"aggregate {self.aggregate!r} is not one of {', '.join(AGGREGATES)}{hint}")
-        if isinstance(self.decay, str):
-            object.__setattr__(self, "decay", parse_decay(self.decay))
         for name in _NEEDS.get(self.aggregate, ()):
             if getattr(self, name) is None:
                 raise QuestionError(f"aggregate {self.aggregate!r} needs {name}")
@@ -141,6 +167,11 @@ class Question:
         if not isinstance(self.tau, str):
             return None
         return 0.5 if self.tau == "median" else float(self.tau[1:])
+
+    @property
+    def two_ended(self) -> bool:
+        """Whether the question is about a range of values with two ends."""
+        return self.low is not None and self.high is not None
 
     def at(self, as_of: int) -> Question:
         """The same question at another as-of time."""

@@ -1,24 +1,24 @@
-"""The DuckDB file: sketches by stream, source and epoch, the ledger of ingest runs, rejected rows, labels of keys.
+"""The store, one DuckDB file: sketches by stream, source and epoch, the ledger of ingest runs, rejected rows.
 
 All SQL lives here. May import `sketches`; never `ingest`, `dashboard` or Spark.
 """
 
-from store.commit import commit
 from store.database import StoreBusyError, StoreError
-from store.ledger import AlreadyIngestedError, KnownFile, known_files
-from store.run import InputFile, Part, Reject, Run, Sketched, Stream
-from store.store import Answer, Provenance, Store
+from store.serving.store import Answer, Provenance, Store
+from store.writing.ledger import AlreadyIngestedError, KnownFile, known_files
+from store.writing.run import EpochSketches, InputFile, Reject, Run, SketchTables, Stream
+from store.writing.transaction import commit
 
 __all__ = [
     "AlreadyIngestedError",
     "Answer",
+    "EpochSketches",
     "InputFile",
     "KnownFile",
-    "Part",
     "Provenance",
     "Reject",
     "Run",
-    "Sketched",
+    "SketchTables",
     "Store",
     "StoreBusyError",
     "StoreError",

@@ -1,14 +1,12 @@
-"""Opening the store's file: one writer or many readers, each waiting its turn, and one clear sentence where it fails.
+"""Opening the store's file: one writer or many readers, each waits for its turn, and errors are one clear sentence.
 
-DuckDB lets in either one writing process or any number of reading ones, refuses at once otherwise, and does not wait.
-So connections here are short, readers read only, and both try again until a deadline. Readers that come one after the
-other would keep a writer out for ever; so a writer shuts a door (`_door`) while it waits and works.
+DuckDB admits either one writing process or any number of reading ones. It refuses the others at once and does not
+wait. So connections here are short, and both readers and writers try again until a deadline. Readers that come one
+after the other could keep a writer out for ever. So a writer holds a lock of its own (`store.locks`) meanwhile.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import tempfile
 import threading
@@ -21,6 +19,7 @@ from typing import Final
 import duckdb
 
 from sketches.errors import WaneError
+from store.locks import closed_to_readers, wait_for_writer
 
 # Readable by every DuckDB from 1.4 on, whichever newer one wrote it.
 STORAGE_VERSION: Final = "v1.4.0"
@@ -53,12 +52,12 @@ class StoreBusyError(StoreError):
 
 @contextmanager
 def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A short-lived connection. Connections of one process take turns, because DuckDB wants them to be alike."""
+    """A short-lived connection. Those of one process take turns: DuckDB wants all for reading, or all for writing."""
     if not path.exists():
         raise StoreError(f"{path} does not exist; `wane ingest` creates it")
     if not path.is_file():
         raise StoreError(f"{path} is not a file")
-    with _IN_THIS_PROCESS, _door(path, time.monotonic() + wait) if write else nullcontext():
+    with _IN_THIS_PROCESS, closed_to_readers(path, time.monotonic() + wait) if write else nullcontext():
         connection = _open(path, write=write, wait=wait)
         try:
             yield connection
@@ -73,7 +72,7 @@ def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
     pause = _FIRST_PAUSE
     while True:
         if not write:
-            _pass_door(path, deadline)
+            wait_for_writer(path, deadline)
         try:
             return duckdb.connect(str(path), read_only=not write, config=dict(_SAFE))
         except (duckdb.IOException, duckdb.ConnectionException) as error:
@@ -87,48 +86,10 @@ def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-@contextmanager
-def _door(path: Path, deadline: float) -> Iterator[None]:
-    """Shut out readers that have not opened yet; the lock goes with the process, however that ends."""
-    try:
-        door = os.open(_door_of(path), os.O_RDONLY | os.O_CREAT, 0o666)
-    except OSError:  # no place for one: then there is only DuckDB's own lock
-        yield
-        return
-    try:
-        _lock(door, fcntl.LOCK_EX, deadline)
-        yield
-    finally:
-        os.close(door)
-
-
-def _pass_door(path: Path, deadline: float) -> None:
-    with suppress(OSError):  # nobody has written yet, or it cannot be read
-        door = os.open(_door_of(path), os.O_RDONLY)
-        try:
-            _lock(door, fcntl.LOCK_SH, deadline)
-        finally:
-            os.close(door)
-
-
-def _door_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
-
-
-def _lock(door: int, kind: int, deadline: float) -> None:
-    """At the deadline it is let be: DuckDB then says who has the file."""
-    while True:
-        with suppress(BlockingIOError):
-            return fcntl.flock(door, kind | fcntl.LOCK_NB)
-        if time.monotonic() >= deadline:
-            return None
-        time.sleep(_FIRST_PAUSE)
-
-
 def create(path: Path, statements: list[str]) -> None:
-    """A new file with these statements carried out, which appears under its name only when it is whole.
+    """Create a file and execute these statements in it. The file gets its name only when it is complete.
 
-    Whoever else creates it at the same time works in a folder of his own; the first to finish gives the name.
+    Another process may create it at the same time, in a folder of its own. The file of the first to finish is kept.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
@@ -147,16 +108,16 @@ def create(path: Path, statements: list[str]) -> None:
 
 
 def bytes_used(connection: duckdb.DuckDBPyConnection) -> int:
-    """What the file's blocks in use take up; free ones are taken again by later commits."""
+    """The bytes of the file's blocks that are in use. Later commits use the free ones again."""
     rows = connection.execute("SELECT block_size * used_blocks FROM pragma_database_size()").fetchall()
     return int(rows[0][0])
 
 
 def vacuum(connection: duckdb.DuckDBPyConnection, *, wanted: bool) -> None:
-    """Whether the next checkpoint packs the rows of a table anew.
+    """Set whether the next checkpoint packs the rows of tables again.
 
-    By default DuckDB does so whenever it can, which is at every commit: it writes up to 122,880 payloads again for each
-    new one. Not to do so leaves behind what was deleted, and blocks that are hardly filled.
+    By default DuckDB does so at every commit: for each new payload it writes up to 122,880 others again. Without it,
+    deleted rows keep their room, and blocks stay almost empty.
     """
     connection.execute(f"SET max_vacuum_tasks = {_VACUUM_TASKS if wanted else 0}")
 

@@ -1,4 +1,4 @@
-"""The tables of a store, their version, and the way from an older version to this one."""
+"""The tables of a store, their version, and the migration of an older store to this version."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from store.database import StoreError, connected, create
 
 VERSION: Final = 2
 
-# A sketch row is one (stream, source, epoch, family); `generation` is that of the commit which wrote it last. Rows of
-# `epochs` say which epochs hold events, whatever became of their sketches: that is how a gap is known to be one.
+# A row of `sketches` is one (stream, source, epoch, family), or one of many epochs (`store.keys`); its `generation` is
+# that of the commit which wrote it last. Rows of `epochs` say which epochs hold events, whatever became of their
+# sketches: an epoch without a sketch is a gap. Ingest does not write `labels` yet: each sketch holds the labels of its
+# own keys. They will move to this table.
 TABLES: Final = (
     "CREATE TABLE wane (version INTEGER NOT NULL, generation BIGINT NOT NULL)",
     """CREATE TABLE streams (
@@ -42,7 +44,7 @@ TABLES: Final = (
     f"INSERT INTO wane VALUES ({VERSION}, 0)",
 )
 
-# From each version the statements that lead to the next; all of a migration happens in one transaction.
+# For each version the statements that lead to the next one. A migration is one transaction.
 MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
     1: (
         "ALTER TABLE files ADD COLUMN modified BIGINT DEFAULT 0",
@@ -75,14 +77,14 @@ def create_store(path: Path) -> None:
 
 def check(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     """The generation of a store that this version can read; `StoreError` for anything else."""
-    version, generation = _state(connection, path, VERSION)
+    version, generation = _state(connection, path)
     if version < VERSION:
         raise StoreError(f"{path} has schema {version}; run `wane ingest` once to bring it to {VERSION}")
     return generation
 
 
-def _state(connection: duckdb.DuckDBPyConnection, path: Path, known: int) -> tuple[int, int]:
-    """Version and generation, where the version is not beyond the newest known."""
+def _state(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[int, int]:
+    """Version and generation; refuses a version that is newer than this one."""
     try:
         rows = connection.execute("SELECT version, generation FROM wane").fetchall()
     except (duckdb.CatalogException, duckdb.BinderException) as error:
@@ -90,31 +92,32 @@ def _state(connection: duckdb.DuckDBPyConnection, path: Path, known: int) -> tup
     if len(rows) != 1:
         raise StoreError(f"{path} is damaged: it states {len(rows)} versions instead of one")
     version, generation = rows[0]
-    if version > known:
-        raise StoreError(f"{path} was written by a newer wane (schema {version}; this one knows {known}): update wane")
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer wane (schema {version}; this one knows {VERSION}): update wane"
+        )
     return int(version), int(generation)
 
 
-def migrate(path: Path, wait: float, migrations: dict[int, tuple[str, ...]] | None = None, to: int = VERSION) -> None:
-    """Bring an older store up to date, whole or not at all; the file is opened for writing only where needed."""
-    steps = MIGRATIONS if migrations is None else migrations
+def migrate(path: Path, wait: float) -> None:
+    """Bring an older store up to date, all of it or nothing. The file is opened for writing only where needed."""
     with connected(path, write=False, wait=wait) as connection:
-        version, _ = _state(connection, path, to)
-    if version == to:
+        version, _ = _state(connection, path)
+    if version == VERSION:
         return
-    if any(old not in steps for old in range(version, to)):
-        raise StoreError(f"{path} has schema {version}, and no way is known from there to schema {to}")
+    if any(old not in MIGRATIONS for old in range(version, VERSION)):
+        raise StoreError(f"{path} has schema {version}, and no way is known from there to schema {VERSION}")
     with connected(path, write=True, wait=wait) as connection:
         connection.begin()
         try:
-            for old in range(version, to):
-                for statement in steps[old]:
+            for old in range(version, VERSION):
+                for statement in MIGRATIONS[old]:
                     connection.execute(statement)
-            connection.execute("UPDATE wane SET version = $1, generation = generation + 1", [to])
+            connection.execute("UPDATE wane SET version = $1, generation = generation + 1", [VERSION])
             connection.commit()
         except BaseException as error:
             connection.rollback()
             if isinstance(error, duckdb.Error):
-                raise StoreError(f"{path} stays at schema {version}, the way to {to} failed: {error}") from error
+                raise StoreError(f"{path} stays at schema {version}, the way to {VERSION} failed: {error}") from error
             raise
         connection.execute("CHECKPOINT")

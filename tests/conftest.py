@@ -6,18 +6,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
+from tests.support.paths import CI, DATA, missing
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT.parent / "shared" / "data"
-
-CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 # Every JVM of the tests lives for seconds: the quick compiler and a simple collector save a third of its start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -26,13 +23,6 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if CI else "dev")
-
-
-def missing(sentence: str) -> NoReturn:
-    """A tool or file that a test needs is not there: a failure under CI, elsewhere a skip."""
-    if CI:
-        pytest.fail(sentence, pytrace=False)
-    pytest.skip(sentence)
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +44,7 @@ def spark() -> Iterator[SparkSession]:
     home = os.environ.get("JAVA_HOME")
     if not shutil.which(str(Path(home, "bin", "java")) if home else "java"):
         missing("Java is missing: Spark needs a JRE of version 17 or newer on the PATH or in JAVA_HOME.")
-    from ingest.session import spark_session
+    from ingest.driver.spark import spark_session
 
     with spark_session("local[2]") as session:
         yield session

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, missing
+from scripts.start_browser import cause
+from tests.support.paths import ROOT, missing
 
-PACKAGES = ("sketches", "store", "ingest", "dashboard")
+PACKAGES = ("sketches", "store", "ingest", "dashboard", "demo")
+SCRIPT = ROOT / "scripts" / "bare-debian.sh"
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -33,6 +35,7 @@ def test_imports_point_one_way() -> None:
     assert "0 broken" in answer.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "forbidden"),
     [
@@ -50,21 +53,24 @@ def test_imports_point_one_way() -> None:
     ],
 )
 def test_an_import_against_the_arrow_is_refused(tmp_path: Path, package: str, forbidden: str) -> None:
-    """A tree with one forbidden import breaks a contract, and the report names that import."""
+    """Modules that are empty but for one forbidden import break a contract, and the report names that import."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for name in PACKAGES:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(f"import {forbidden}\n" if name == package else "")
+    for module in (path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")):
+        (tmp_path / module).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / module).touch()
+    (tmp_path / package / "__init__.py").write_text(f"import {forbidden}\n")
     answer = lint_imports(tmp_path)
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert f"{package} -> {forbidden}" in answer.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ci", "outcome"), [("true", "errors=2"), ("", "skipped=2")])
 def test_a_missing_tool_fails_under_ci_and_skips_elsewhere(tmp_path: Path, ci: str, outcome: str) -> None:
     """A test that asks for absent data or Java fails where CI is true and skips elsewhere, with a sentence."""
-    (tmp_path / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    (tmp_path / "tests" / "support").mkdir(parents=True)
+    for name in ("__init__.py", "conftest.py", "support/__init__.py", "support/paths.py"):
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     (tmp_path / "tests" / "test_needs.py").write_text(
         "import pytest\n"
         "@pytest.fixture\n"
@@ -98,3 +104,30 @@ def test_no_file_names_a_path_of_one_machine() -> None:
         for hit in foreign.findall(path.read_bytes())
     ]
     assert not found, "\n".join(found)
+
+
+def test_make_lists_every_target_that_people_call() -> None:
+    """`make` alone names the targets, each with what it does."""
+    if not shutil.which("make"):
+        missing("make is missing: it lists the targets.")
+    answer = run(["make"], ROOT, MAKEFLAGS="")
+    assert answer.returncode == 0, answer.stderr
+    listed = dict(re.findall(r"^  make (\w+)\t(\S.*)$", answer.stdout, re.MULTILINE))
+    assert {"setup", "demo", "check", "test", "lint", "bench", "clean"} <= listed.keys()
+
+
+def test_the_script_of_the_bare_machine_is_ready_to_run() -> None:
+    """It may be executed, bash can read it, and it refuses what it does not know before it changes anything."""
+    assert os.access(SCRIPT, os.X_OK)
+    assert run(["bash", "-n", str(SCRIPT)], ROOT).stderr == ""
+    answer = run([str(SCRIPT), "--help"], ROOT)
+    assert answer.returncode == 1
+    assert answer.stderr == "Usage: bare-debian.sh [FOLDER] [demo|test]...\n"
+
+
+def test_a_library_that_the_browser_misses_is_named() -> None:
+    """Of all that is printed around it, the loader's line is the one told; without one it is the first."""
+    loader = "node: error while loading shared libraries: libatomic.so.1: cannot open shared object file"
+    assert cause(f"Browser logs:\n\n  {loader}\nprocess did exit\n") == loader
+    assert cause("\nTimeout 30000ms exceeded.\nCall log:\n") == "Timeout 30000ms exceeded."
+    assert cause("") == ""

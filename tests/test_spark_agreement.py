@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sketches import Events, Sample
-from tests.streams import STREAMS, Stream
+from tests.support.streams import STREAMS, Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

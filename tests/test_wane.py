@@ -13,13 +13,13 @@ import pytest
 
 import wane
 from sketches import Question
-from sketches.drawn import TimeUnit
+from sketches.units import TimeUnit
 from store import Reject, commit
-from tests.ingest.helpers import wane as command_line
-from tests.oracle import Oracle
-from tests.store.helpers import overlapping, run_of, stored
-from tests.streams import START, STREAMS
-from tests.streams import Stream as Rows
+from tests.support.oracle import Oracle
+from tests.support.runs import wane as command_line
+from tests.support.stores import EPOCH, execute, overlapping, replace_payload, run_of, stored
+from tests.support.streams import START, STREAMS
+from tests.support.streams import Stream as Rows
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = ("ingest", "query", "info", "dashboard", "demo", "decay")
@@ -50,6 +50,7 @@ def test_every_command_is_documented() -> None:
         assert f"wane {command}" in readme or f"make {command}" in readme
 
 
+@pytest.mark.slow
 def test_demo_prints_estimates_beside_exact_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,7 +90,7 @@ def test_decay_shows_class_and_weights(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_bad_decay_is_one_sentence_and_exit_code_two(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the user can mend is said on standard error, without a traceback."""
+    """What the user can correct is said on standard error, without a traceback."""
     assert wane.main(["decay", "expr:age/100"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("wane: ")
@@ -221,17 +222,35 @@ def test_query_for_people(store: str, capsys: pytest.CaptureFixture[str]) -> Non
     shown = dict(zip(names, (line[13:] for line in lines), strict=True))
     assert (shown["estimate"], shown["confidence"]) == ("0.5", "1")
     assert shown["as of"] == f"2023-11-14 22:18:20 UTC ({START + 300})"
-    assert re.fullmatch(r"1 epochs, \d+\.\d kB of sample sketches", shown["from"])
+    assert re.fullmatch(r"1 epoch, [\d.]+ k?B of sample sketches", shown["from"])
     assert shown["guarantee"].startswith("exact")
     assert re.fullmatch(r"\d+\.\d ms", shown["took"])
 
 
-def test_what_is_unknown_is_said_so(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A mean of nothing is null in JSON and a word for people."""
+def test_no_number_is_a_word(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mean of nothing is null in JSON, and for people the words that the dashboard shows, too."""
     nothing = ["--aggregate", "mean", "--as-of", "0"]
-    assert asked(capsys, store, *nothing)["estimate"] is None
+    answer = asked(capsys, store, *nothing)
+    assert answer["estimate"] is None
     assert wane.main(["query", "--store", store, "--stream", "calls", *nothing]) == 0
-    assert re.search(r"^estimate\s+unknown$", capsys.readouterr().out, re.MULTILINE)
+    shown = capsys.readouterr().out
+    assert re.search(r"^estimate\s+no data$", shown, re.MULTILINE)
+    assert "unknown" not in shown
+
+
+def test_a_gap_is_in_the_answer_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its source, its time and the reason."""
+    path = tmp_path / "wane.duckdb"
+    stored(path, {"east": CALLS})
+    start = NEWEST - NEWEST % EPOCH
+    replace_payload(path, "east", start, b"broken")
+    assert wane.main(["query", "--store", str(path), "--stream", "calls", "--aggregate", "count"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (gap,) = [line for line in lines if line.startswith("missing ")]
+    assert gap.startswith("missing      east at 2023-11-14 ")
+    assert f"UTC ({start}): set aside: " in gap
+    (guarantee,) = [line for line in lines if line.startswith("guarantee ")]
+    assert guarantee.startswith(f"guarantee    INCOMPLETE: 1 epoch is missing (east at {start}); for the rest: ")
 
 
 @pytest.mark.parametrize(
@@ -276,12 +295,56 @@ def test_info_in_json_and_for_people(store: str, capsys: pytest.CaptureFixture[s
     assert {"sources", "epochs", "events", "oldest", "newest", "families", "rejects", "gaps"} <= set(calls)
     assert wane.main(["info", "--store", store]) == 0
     shown = capsys.readouterr().out
-    assert re.match(rf"{re.escape(store)}: \d+\.\d MB, generation 4, 4 runs\n", shown)
+    assert re.match(rf"{re.escape(store)}: [\d.]+ MB, generation 4, 4 runs\n\ncalls: ", shown)
     assert re.search(r"^calls: [\d,]+ events of 2 sources in 7 epochs$", shown, re.MULTILINE)
     assert "  from 2023-11-14 22:13:" in shown
     assert ", epochs of 10m\n" in shown
-    assert re.search(r"^  sample +14 sketches, \d+\.\d kB$", shown, re.MULTILINE)
+    assert re.search(r"^  sample +14 sketches, [\d.]+ k?B$", shown, re.MULTILINE)
     assert re.search(r"^  rejected +7 rows: no time$", shown, re.MULTILINE)
+
+
+def test_info_names_rejected_rows_and_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two examples of a reason, twenty gaps, and how many more gaps there are; one of a thing is singular."""
+    path = tmp_path / "wane.duckdb"
+    stored(path, {"east": CODES})
+    examples: list[object] = [{"id": "7", "time": None}, "torn;line", {"id": "8"}]
+    commit(path, run_of([], rejects=[Reject("no time", 1, examples)]))
+    assert wane.main(["info", "--store", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"{re.escape(str(path))}: [\d.]+ [kM]B, generation 2, 2 runs", lines[0])
+    assert lines[2] == "calls: 6 events of 1 source in 1 epoch"
+    assert re.fullmatch(r"  sample       1 sketch, [\d.]+ k?B", lines[4])
+    assert lines[5] == "  last run     2026-01-31 12:00:00 UTC: 0 rows, 0 late, 1 rejected; 0 files so far"
+    assert lines[6:] == [
+        "  rejected     1 row: no time",
+        "               such as id '7', time missing",
+        "               such as torn;line",
+    ]
+    many = Rows.of("many", range(22), [START + EPOCH * at for at in range(22)], range(22))
+    stored(path, {"west": many}, stream="other")
+    execute(path, "DELETE FROM sketches WHERE stream = 'other' AND start > ?", [START])
+    assert wane.main(["info", "--store", str(path)]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("  gap ", "  … "))]
+    assert len(lines) == 21
+    assert lines[0] == "  gap          west at 2023-11-14 22:20:00 UTC: no sample sketch is stored"
+    assert lines[-1] == "  …            and 1 more gap; --json lists them all"
+
+
+def test_info_says_where_a_damaged_sketch_of_many_epochs_is_a_gap(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no time of its own, and may be of all sources."""
+    path = tmp_path / "wane.duckdb"
+    stored(path, {"east": CODES, "west": CODES})
+    changed = "SET start = 0, length = 0, family = 'wide', payload = 'broken'"
+    execute(path, f"UPDATE sketches {changed} WHERE source = 'east'")
+    execute(path, f"UPDATE sketches {changed}, source = '' WHERE source = 'west'")
+    assert wane.main(["info", "--store", str(path)]) == 0
+    gaps = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  gap ")]
+    assert [gap.split(": ")[0] for gap in gaps] == [
+        "  gap          all sources at every epoch",
+        "  gap          east at every epoch",
+    ]
 
 
 def test_info_of_an_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,6 +356,7 @@ def test_info_of_an_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "holds no streams yet: `wane ingest` brings some" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command_as_users_run_it(store: str, tmp_path: Path) -> None:
     """A real process: exit code 0 with the answer, 2 with one sentence and no traceback, and pandas stays out of it."""
     script = "import sys, wane; code = wane.main(); assert 'pandas' not in sys.modules; sys.exit(code)"

@@ -1,4 +1,4 @@
-"""One page a file: each picks a question, asks it at the desk and hands the answer to a figure.
+"""One page a file: each chooses a question, asks it, and hands the answer to a figure.
 
-Not called `pages`: Streamlit would take the files of a folder of that name for pages by themselves.
+The folder is not called `pages`: Streamlit would take every file in a folder of that name for a page.
 """

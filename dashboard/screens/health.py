@@ -1,4 +1,4 @@
-"""Whether all is well: ingest runs, how far each source lags, late and rejected rows, missing epochs, sizes."""
+"""The page Health: ingest runs, how far each source lags behind, late and rejected rows, missing epochs, sizes."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import controls, figures, parts, state, words
-from dashboard.desk import Desk
-from store.catalogue import Catalogue, StreamHeld
-from store.report import report
+from dashboard import components, controls, session, wording
+from dashboard.answer_cache import AnswerCache
+from dashboard.components import Table
+from dashboard.figures.bars import bars
+from sketches.durations import human_duration
+from sketches.formatting import calendar_time, counted, moment_text, row_text, size_text
+from store.serving.catalogue import Catalogue, StoredStream
+from store.serving.report import report
 
-MOST_SOURCES = 30
+MOST_SOURCES = 30  # in the chart of lags
 
 
-def page(desk: Desk, catalogue: Catalogue) -> None:
+def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     with st.sidebar:
-        held = controls.stream(catalogue, sources=False)
+        stored = controls.stream(catalogue, sources=False)
         controls.display(None)
-    view = state.view()
-    zone = words.zone(view.zone)
+    zone = wording.zone(session.view().zone)
     st.markdown("#### Health of the store")
-    st.caption(words.quoted(desk.path.name), help=words.quoted(desk.path))
-    with parts.guarded():
-        told = desk.report()
-        stream = next(one for one in told["streams"] if one["stream"] == held.name)
-        _numbers(told, stream)
-        _verdicts(stream)
-        _lags(stream, held, zone)
+    st.caption(wording.quoted(answers.path.name), help=wording.quoted(answers.path))
+    with components.guarded():
+        found = answers.report()
+        stream = next(one for one in found["streams"] if one["stream"] == stored.name)
+        _numbers(found, stream)
+        _state(stream)
+        _lags(stream, stored, zone)
         _runs(stream, zone)
         left, right = st.columns(2, gap="medium")
         with left:
@@ -36,72 +39,71 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
         with right:
             _families(stream)
         _gaps(stream)
-        _check(desk)
-        parts.exports("health", lambda: run_rows(stream), lambda: told)
+        _check(answers)
+        components.exports("health", lambda: run_table(stream), lambda: found)
 
 
-def _numbers(told: dict[str, Any], stream: dict[str, Any]) -> None:
+def _numbers(found: dict[str, Any], stream: dict[str, Any]) -> None:
     with st.container(horizontal=True):
-        st.metric("Store", words.size(told["file_bytes"]), border=True)
-        st.metric("Generation", f"{told['generation']:,}", border=True, help="Raised by every commit.")
-        st.metric("Ingest runs", f"{told['runs']:,}", border=True)
+        st.metric("Store", size_text(found["file_bytes"]), border=True)
+        st.metric("Generation", f"{found['generation']:,}", border=True, help="Every commit raises it by one.")
+        st.metric("Ingest runs", f"{found['runs']:,}", border=True)
         st.metric(
             "Events of the stream",
             f"{stream['events']:,}",
             border=True,
-            help="Accepted rows, those seen more than once included.",
+            help="Accepted rows. A row that came twice counts twice here.",
         )
         st.metric("Sources", f"{stream['sources']:,}", border=True)
-        st.metric("Epochs", f"{stream['epochs']:,}", border=True, help=f"of {stream['epoch_text']} each, as a rule")
+        st.metric("Epochs", f"{stream['epochs']:,}", border=True, help=f"Usually {stream['epoch_text']} each.")
 
 
-def _verdicts(stream: dict[str, Any]) -> None:
-    """What needs a look, or that nothing does."""
+def _state(stream: dict[str, Any]) -> None:
+    """Whether anything is missing or was rejected."""
     gaps = len(stream["gaps"])
     rejected = sum(one["rows"] for one in stream["rejects"])
     if gaps:
         st.error(
-            f"{words.counted(gaps, 'epoch cannot answer', 'epochs cannot answer')}: see below.",
+            f"{counted(gaps, 'epoch cannot answer', 'epochs cannot answer')}: see below.",
             icon=":material/broken_image:",
         )
     if rejected:
-        st.warning(f"{words.counted(rejected, 'row was', 'rows were')} rejected so far.", icon=":material/rule:")
+        st.warning(f"{counted(rejected, 'row was', 'rows were')} rejected so far.", icon=":material/rule:")
     if not gaps and not rejected:
         st.success("Nothing is missing and nothing was rejected.", icon=":material/check_circle:")
 
 
-def _lags(stream: dict[str, Any], held: StreamHeld, zone: tzinfo) -> None:
+def _lags(stream: dict[str, Any], stored: StoredStream, zone: tzinfo) -> None:
     newest: dict[str, int] = stream["source_newest"]
     if not newest:
         return
     latest = max(newest.values())
-    seconds = held.unit.numerator / held.unit.denominator
-    lag = sorted(((latest - at) * seconds, name) for name, at in newest.items())[::-1][:MOST_SOURCES]
+    seconds = stored.unit.numerator / stored.unit.denominator
+    lags = sorted((((latest - at) * seconds, name) for name, at in newest.items()), reverse=True)[:MOST_SOURCES]
     st.markdown("**How far each source lags behind the newest event**")
-    age = _age(latest, held)
+    age = _age(latest, stored)
     st.caption(
-        f"The newest event is of {words.safe(words.moment(latest, held.unit, zone))}"
-        + (f", {words.duration(age)} ago." if age is not None and age > 1 else ".")
+        f"The newest event is of {wording.safe(moment_text(latest, stored.unit, zone))}"
+        + (f", {human_duration(age)} ago." if age is not None and age > 1 else ".")
     )
-    unit, size = next(((name, size) for name, size in reversed(parts.AGES) if lag[0][0] >= 2 * size), parts.AGES[0])
-    figure = figures.bars(
-        [name for _, name in lag], [one / size for one, _ in lag], f"lag, {unit}", f"%{{x:.3~g}} {unit}"
-    )
-    parts.show(figure, "lag", "How far each source lags behind the newest event")
+    unit, size = components.age_unit(lags[0][0])
+    figure = bars([name for _, name in lags], [lag / size for lag, _ in lags], f"lag, {unit}", f"%{{x:.3~g}} {unit}")
+    components.show(figure, "lag", "How far each source lags behind the newest event")
 
 
-def _age(moment: int, held: StreamHeld) -> float | None:
-    at = words.stamp(moment, held.unit)
+def _age(moment: int, stored: StoredStream) -> float | None:
+    """Seconds since a time of the stream; None where it lies outside the calendar."""
+    at = calendar_time(moment, stored.unit)
     return None if at is None else (datetime.now(UTC) - at).total_seconds()
 
 
 def _runs(stream: dict[str, Any], zone: tzinfo) -> None:
     st.markdown("**The last ingest runs**")
     if not stream["runs"]:
-        st.caption("No run has brought this stream anything yet.")
+        st.caption("No run has read anything into this stream yet.")
         return
-    head, table = run_rows(stream)
-    columns = {name: [row[at] for row in table] for at, name in enumerate(head)}
+    head, rows = run_table(stream)
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(head)}
     for name in ("started", "finished"):
         columns[name] = [at.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None) for at in columns[name]]
     st.dataframe(
@@ -119,7 +121,8 @@ def _runs(stream: dict[str, Any], zone: tzinfo) -> None:
     )
 
 
-def run_rows(stream: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
+def run_table(stream: dict[str, Any]) -> Table:
+    """The last runs, newest first."""
     head = ["run", "started", "finished", "rows", "late", "rejected", "conflicts", "sketches", "bytes"]
     return head, [[run[name] for name in head] for run in stream["runs"]]
 
@@ -133,19 +136,12 @@ def _rejects(stream: dict[str, Any]) -> None:
         {
             "reason": [one["reason"] for one in stream["rejects"]],
             "rows": [one["rows"] for one in stream["rejects"]],
-            "for example": [_example(one["examples"]) for one in stream["rejects"]],
+            "for example": [row_text(one["examples"][0]) if one["examples"] else "" for one in stream["rejects"]],
         },
         hide_index=True,
         column_config={"rows": st.column_config.NumberColumn(format="localized")},
         alt="Rejected rows by reason",
     )
-
-
-def _example(examples: list[Any]) -> str:
-    if not examples:
-        return ""
-    first = examples[0]
-    return ", ".join(f"{name} {value}" for name, value in first.items()) if isinstance(first, dict) else str(first)
 
 
 def _families(stream: dict[str, Any]) -> None:
@@ -184,14 +180,14 @@ def _gaps(stream: dict[str, Any]) -> None:
     )
 
 
-def _check(desk: Desk) -> None:
-    """Reading every payload takes a while, so it is asked for."""
-    if st.button("Check every sketch", icon=":material/verified:", help="Reads all payloads and verifies each one."):
-        with st.spinner("Reading and verifying every sketch …"):
-            found = report(desk.path)
-        damaged = sum(len(one["gaps"]) for one in found["streams"])
-        sketches = sum(family["sketches"] for one in found["streams"] for family in one["families"])
-        if damaged:
-            st.error(f"{words.counted(damaged, 'epoch')} cannot answer.", icon=":material/broken_image:")
+def _check(answers: AnswerCache) -> None:
+    """A button that has every payload read: that takes a while."""
+    if st.button("Check every sketch", icon=":material/verified:", help="Reads all sketches and checks each one."):
+        with st.spinner("Reading and checking every sketch …"):
+            streams = report(answers.path)["streams"]
+        gaps = sum(len(stream["gaps"]) for stream in streams)
+        sketches = sum(family["sketches"] for stream in streams for family in stream["families"])
+        if gaps:
+            st.error(f"{counted(gaps, 'epoch')} cannot answer.", icon=":material/broken_image:")
         else:
             st.success(f"All {sketches:,} sketches are whole.", icon=":material/check_circle:")

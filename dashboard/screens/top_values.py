@@ -1,30 +1,53 @@
-"""The most frequent values with whiskers, and how their ranks change from one decay to another."""
+"""The page Top values: the most frequent values with whiskers, their ranks under two decays, and similar sources."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import streamlit as st
 
-from dashboard import figures, parts, sidebar, state, words
-from dashboard.desk import Desk
-from dashboard.view import View
+from dashboard import components, session, sidebar, wording
+from dashboard.answer_cache import AnswerCache
+from dashboard.components import Table
+from dashboard.figures.bars import ranking
+from dashboard.figures.matrix import matrix
+from dashboard.figures.ranks import slopes
+from dashboard.view import View, largest_sources
 from sketches.decay import parse_decay
-from sketches.estimate import Estimate
+from sketches.formatting import counted, percent_text
 from sketches.question import Question
+from sketches.registry import family_of
+from sketches.similarity import cosine
 from store import Answer
-from store.catalogue import Catalogue, StreamHeld
+from store.serving.catalogue import Catalogue, StoredStream
 
-MOST_SOURCES: Final = 8
+MOST_SOURCES: Final = 8  # in the square of similarities
 
 
-def page(desk: Desk, catalogue: Catalogue) -> None:
-    held, _ = sidebar.question(desk, catalogue)
-    view = state.view()
-    parts.heading("The most frequent values", view)
+def page(answers: AnswerCache, catalogue: Catalogue) -> None:
+    stream, _ = sidebar.question(answers, catalogue)
+    view = session.view()
+    components.heading("The most frequent values", view)
+    _choices(view)
+    empty = False
+    with components.guarded():
+        empty = not _lists(answers, view, stream)
+    if len(stream.sources) > 1 and not empty:
+        st.toggle(
+            "Similarity of sources",
+            help="How alike the values of two sources are: their inner product over the root of their self-joins, "
+            "under the decay above. 100% where all values have the same shares, 0% where no value is in both.",
+            **session.bound("similar"),
+        )
+        if view.similar:
+            with components.guarded():
+                _similarity(answers, view, stream)
+
+
+def _choices(view: View) -> None:
+    """How many values, from which share on, and the decay to compare ranks with."""
     first, second, third = st.columns([3, 2, 4], vertical_alignment="bottom")
     with first:
         st.slider(
@@ -33,129 +56,104 @@ def page(desk: Desk, catalogue: Catalogue) -> None:
             0.5,
             step=0.001,
             format="percent",
-            help="Only values that have this share of the decayed weight, or may have it for all the sketch knows.",
+            help="Only values that have at least this share of the decayed weight, or may have it within the bounds.",
             **_share(),
         )
     with second:
-        st.slider("At most", 1, 50, **state.bound("top"))
+        st.slider("At most", 1, 50, **session.bound("top"))
     with third:
-        state.text(
+        session.text(
             "Ranks against another decay",
             "against 0",
-            _with_other,
-            shown=_other(view),
+            _with_other_decay,
+            shown=_other_decay(view),
             placeholder="none",
-            help="How the past fades on the other side of the picture, such as `none`, `window:1d` or "
-            "`exp:half_life=1w`.",
+            help="The decay on the left side of the picture, such as `none`, `window:1d` or `exp:half_life=1w`.",
         )
-    with parts.guarded():
-        listing = replace(view, aggregate="heavy-hitters")
-        answer = desk.ask(listing, held)
-        other_view = listing.with_fading(parse_decay(_other(view)))
-        other = desk.ask(other_view, held)
-        parts.incomplete(answer.provenance, held)
-        if not answer.estimate.items and not other.estimate.items:
-            st.info(
-                "No value has that share of the weight: lower φ, or let the past count longer.",
-                icon=":material/hourglass_empty:",
-            )
-            return
-        left, right = st.columns([6, 5], gap="medium")
-        with left:
-            st.markdown(f"**Shares** where {words.safe(words.fading(view.fading))}")
-            parts.show(figures.ranking(answer.estimate.items), "top-values", "Shares of the most frequent values")
-        with right:
-            st.markdown("**Ranks** under both decays")
-            names = (words.short_fading(other_view.fading), words.short_fading(view.fading))
-            figure = figures.slopes(other.estimate.items, answer.estimate.items, names)
-            parts.show(figure, "ranks", "Ranks of the most frequent values under both decays")
-        st.caption(
-            f"{_holding(answer)} {words.safe(answer.estimate.guarantee[:1].upper() + answer.estimate.guarantee[1:])}."
-        )
-        parts.footer(answer.provenance, desk)
-        parts.exports("top-values", lambda: rows(answer), lambda: parts.answer_json(answer, listing))
-        parts.same_on_the_command_line(listing, desk.path)
-    if len(held.sources) > 1:
-        st.toggle(
-            "Similarity of sources",
-            help="How alike the values of two sources are: their inner product over the root of their self-joins, "
-            "under the decay above. 100% where all values have the same shares, 0% where no value is in both.",
-            **state.bound("similar"),
-        )
-        if view.similar:
-            with parts.guarded():
-                _similarity(desk, view, held)
 
 
-def _holding(answer: Answer) -> str:
-    """How far the intervals of the list can be trusted."""
-    confidence = f"{100 * answer.estimate.confidence:g}%"
-    if answer.estimate.confidence >= 1.0:
+def _share() -> dict[str, Any]:
+    bound = session.bound("share")
+    session.put(bound["key"], min(0.5, session.view().share))
+    return bound
+
+
+def _other_decay(view: View) -> str:
+    return view.against[0] if view.against else "none"
+
+
+def _with_other_decay(typed: str) -> View:
+    spec = parse_decay(typed.strip() or "none").spec
+    return replace(session.view(), against=(spec, *session.view().against[1:]))
+
+
+def _lists(answers: AnswerCache, view: View, stream: StoredStream) -> bool:
+    """The most frequent values under the view's decay, and their ranks under the other one; False where there are
+    none."""
+    listing = replace(view, aggregate="heavy-hitters")
+    before = listing.with_fading(parse_decay(_other_decay(view)))
+    answer, other = answers.ask(listing, stream), answers.ask(before, stream)
+    components.incomplete(answer.provenance, stream)
+    if not answer.estimate.items and not other.estimate.items:
+        st.info(
+            "No value has that share of the weight: choose a lower φ, or a decay that forgets more slowly.",
+            icon=":material/hourglass_empty:",
+        )
+        return False
+    left, right = st.columns([6, 5], gap="medium")
+    with left:
+        st.markdown(f"**Shares** where {wording.safe(wording.decay_sentence(view.fading))}")
+        components.show(ranking(answer.estimate.items), "top-values", "Shares of the most frequent values")
+    with right:
+        st.markdown("**Ranks** under both decays")
+        names = (wording.decay_label(before.fading), wording.decay_label(view.fading))
+        figure = slopes(other.estimate.items, answer.estimate.items, names)
+        components.show(figure, "ranks", "Ranks of the most frequent values under both decays")
+    st.caption(f"{confidence_of(answer)} {wording.safe(wording.capitalised(answer.estimate.guarantee))}.")
+    components.footer(answer.provenance, answers)
+    components.exports("top-values", lambda: table(answer), lambda: components.answer_json(answer, listing))
+    components.same_on_the_command_line(listing, answers.path)
+    return True
+
+
+def confidence_of(answer: Answer) -> str:
+    """How sure the intervals of a list are: all of them together, or each by itself."""
+    estimate = answer.estimate
+    if estimate.confidence >= 1.0:
         return "Every interval of the list holds."
-    if answer.estimate.family == "sample":
+    confidence = percent_text(estimate.confidence)
+    if family_of(estimate.family).abilities.joint_lists:
         return f"All intervals of the list hold together at {confidence} confidence."
     return f"Each interval holds by itself at {confidence} confidence."
 
 
-def _similarity(desk: Desk, view: View, held: StreamHeld) -> None:
-    """Inner products and self-joins of sources, as a square of similarities."""
-    most = dict.fromkeys(view.source or held.sources, 0)
-    for epoch, found in held.epochs.items():
-        if epoch.source in most:
-            most[epoch.source] += found.events
-    names = sorted(sorted(most, key=lambda source: -most[source])[:MOST_SOURCES])
-    extent = desk.extent(view, held)
-    moment = view.moment(held.unit)
+def _similarity(answers: AnswerCache, view: View, stream: StoredStream) -> None:
+    """How alike each two of the largest sources are, as a square."""
+    names = largest_sources(stream, MOST_SOURCES, among=view.source)
+    extent = answers.extent(view, stream)
+    moment = view.moment(stream.unit)
     question = Question("self-join", view.fading, as_of=moment if moment is not None else extent[1] if extent else None)
-    joined = {name: desk.ask(replace(view, source=(name,)), held, question).estimate for name in names}
-    values, told = np.full((len(names), len(names)), np.nan), [[""] * len(names) for _ in names]
-    for at, one in enumerate(names):
-        for beside in range(at + 1):
-            two = names[beside]
-            product = joined[one]
-            if at != beside:
-                asked = replace(question, aggregate="inner-product")
-                product = desk.ask(replace(view, source=(one,), other=two), held, asked).estimate
-            value, lower, upper = _cosine(product, joined[one], joined[two])
-            values[at, beside] = values[beside, at] = value
-            least, most_alike = words.limits(lower, upper, "share")
-            text = f"{one} and {two}: {words.measured(value, 'share')} ({least} to {most_alike})"
-            told[at][beside] = told[beside][at] = words.in_figure(text)
-    parts.show(figures.matrix(names, values, told), "similarity", "How alike the values of two sources are")
-    left = len(most) - len(names)
-    st.caption(
-        (f"The {len(names)} sources with the most events; {words.counted(left, 'other')} not shown. " if left else "")
-        + "Hover for the bounds, which follow from those of the three joins."
-    )
+    self_joins = {name: answers.ask(replace(view, source=(name,)), stream, question).estimate for name in names}
+    values, hover = np.full((len(names), len(names)), np.nan), [[""] * len(names) for _ in names]
+    for row, one in enumerate(names):
+        for column, two in enumerate(names[: row + 1]):
+            product = self_joins[one]
+            if one != two:
+                joined = replace(question, aggregate="inner-product")
+                product = answers.ask(replace(view, source=(one,), other=two), stream, joined).estimate
+            found = cosine(product, self_joins[one], self_joins[two])
+            values[row, column] = values[column, row] = found.value
+            least, most = wording.limits(found.lower, found.upper, "share")
+            text = f"{one} and {two}: {percent_text(found.value)} ({least} to {most})"
+            hover[row][column] = hover[column][row] = wording.in_figure(text)
+    components.show(matrix(names, values, hover), "similarity", "How alike the values of two sources are")
+    left_out = len(set(view.source or stream.sources)) - len(names)
+    shown = f"The {len(names)} sources with the most events; {counted(left_out, 'other')} not shown. "
+    st.caption((shown if left_out else "") + "Hover for the bounds, which follow from the bounds of the three joins.")
 
 
-def _cosine(product: Estimate, one: Estimate, two: Estimate) -> tuple[float, float, float]:
-    """An inner product over the root of two self-joins, between what their bounds allow."""
-
-    def over(part: float, first: float, second: float, nothing: float) -> float:
-        return min(part / math.sqrt(first * second), 1.0) if first > 0.0 and second > 0.0 else nothing
-
-    value = over(product.value, one.value, two.value, math.nan)
-    lower = over(product.lower, one.upper, two.upper, 0.0)
-    return value, lower, over(product.upper, one.lower, two.lower, 1.0)
-
-
-def _share() -> dict[str, Any]:
-    bound = state.bound("share")
-    state.put(bound["key"], min(0.5, state.view().share))
-    return bound
-
-
-def _other(view: View) -> str:
-    return view.against[0] if view.against else "none"
-
-
-def _with_other(typed: str) -> View:
-    spec = parse_decay(typed.strip() or "none").spec
-    return replace(state.view(), against=(spec, *state.view().against[1:]))
-
-
-def rows(answer: Answer) -> tuple[list[str], list[list[Any]]]:
+def table(answer: Answer) -> Table:
+    """The list of values."""
     head = ["rank", "value", "share", "lower", "upper"]
     return head, [
         [at + 1, item.value, item.estimate, item.lower, item.upper] for at, item in enumerate(answer.estimate.items)

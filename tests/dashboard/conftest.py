@@ -1,4 +1,4 @@
-"""One store that real Spark ingested, one server on it, one browser: made once for all tests of this folder."""
+"""One store that Spark ingested, one server on it, one browser: made once for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import calls
-from ingest.job import run
-from ingest.planning import Order
-from ingest.progress import Progress
-from ingest.settings import Settings, read_settings
-from ingest.summary import Summary
-from tests.conftest import missing
-from tests.dashboard.browser import FLAGS, WINDOW, Server, View, chromium, serving
+from demo import calls
+from ingest.driver.job import run
+from ingest.driver.progress import Progress
+from ingest.driver.run_options import RunOptions
+from ingest.driver.settings import Settings, read_settings
+from ingest.driver.summary import Summary
+from tests.support.browser import FLAGS, WINDOW, Server, View, chromium, serving
+from tests.support.paths import missing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
@@ -62,7 +62,7 @@ class Ingested:
     def arrive(self, spark: SparkSession) -> Summary:
         """The last file is there, and the next run takes it."""
         pq.write_table(self.late[1], self.late[0])
-        return run(self.settings, Order(), Progress(quiet=True), spark)
+        return run(self.settings, RunOptions(), Progress(quiet=True), spark)
 
 
 def visits(number: int, seed: int = 5) -> pa.Table:
@@ -96,7 +96,7 @@ def generated(folder: Path) -> Ingested:
 @pytest.fixture(scope="session")
 def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
     found = generated(tmp_path_factory.mktemp("dashboard") / "wane")
-    assert run(found.settings, Order(), Progress(quiet=True), spark).exit_code == 0
+    assert run(found.settings, RunOptions(), Progress(quiet=True), spark).exit_code == 0
     return found
 
 
@@ -122,13 +122,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def context(browser: Browser) -> BrowserContext:
-    """What most tests open their pages in: nothing is kept from page to page but the files that make the client."""
+    """The browser's session for most tests. It keeps nothing from page to page but the files of Streamlit's client."""
     return browser.new_context(**WINDOW)
 
 
 @pytest.fixture
 def opened(context: BrowserContext) -> Iterator[Callable[..., View]]:
-    """`opened(server)` is a new page on it; all must be without fault when the test ends."""
+    """`opened(server)` opens a new page on it; when the test ends, no page may have had a fault."""
     views: list[View] = []
 
     def new(server: Server, within: BrowserContext | None = None) -> View:

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser, on a store that real Spark ingested: it opens, follows every control, keeps up."""
+"""The dashboard in a real browser, on a store that Spark ingested: it opens, follows every control and the store."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard import words
-from tests.dashboard.browser import PAGES, WINDOW, Server, View, agrees, wane
+from sketches.formatting import number_text
 from tests.dashboard.conftest import Ingested
+from tests.support.browser import PAGES, WINDOW, Server, View, agrees, wane
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
-STATE = {"stream": "calls", "decay": "exp:half_life=2h"}
+FIRST_VIEW = {"stream": "calls", "decay": "exp:half_life=2h"}
 
 
 def complete(view: View, name: str) -> None:
-    """A page shows what it is there for."""
+    """Wait until a page shows its chart or button, and check it."""
     if name == "Audit":
         view.page.get_by_role("button", name="Check against the raw files").wait_for()
     else:
@@ -47,7 +47,7 @@ def test_every_page_opens_from_the_navigation_and_leaves_the_store_alone(view: V
 
 def test_the_decay_moves_figure_and_number(view: View) -> None:
     """Slider, family, preset, formula and text each change figure and number to what `wane query` says."""
-    view.open(**STATE)
+    view.open(**FIRST_VIEW)
     agrees(view)
     steps: list[tuple[Callable[[], object], str]] = [
         (lambda: view.slide("Half-life", "ArrowRight"), "exp:half_life=3h"),
@@ -67,7 +67,7 @@ def test_the_decay_moves_figure_and_number(view: View) -> None:
 
 def test_aggregate_threshold_window_and_sources_move_figure_and_number(view: View) -> None:
     """Each other choice changes figure and number to what `wane query` says."""
-    view.open(**STATE)
+    view.open(**FIRST_VIEW)
     steps: list[tuple[Callable[[], object], str, str]] = [
         (lambda: view.pick("Aggregate", "Mean"), "weight", "--aggregate mean"),
         (lambda: view.page.get_by_role("radio", name="value", exact=True).click(), "value", "--of value"),
@@ -160,8 +160,8 @@ def test_an_ingest_committed_meanwhile_appears_by_itself(
     view: View, opened: Callable[..., View], server: Server, ingested: Ingested, spark: SparkSession
 ) -> None:
     """The open page follows the store without reload or restart; one whose refreshing is off stays as it is."""
-    view.open(**STATE)
-    still = opened(server).open(**STATE)
+    view.open(**FIRST_VIEW)
+    still = opened(server).open(**FIRST_VIEW)
     still.page.get_by_text("Display").click()
     still.switch("Refresh by itself", "refreshing is off, generation 1").settle()
     asked = len(still.sent)
@@ -186,7 +186,7 @@ def test_an_ingest_committed_meanwhile_appears_by_itself(
 
 def test_downloads_agree_with_the_page(view: View, tmp_path: Path) -> None:
     """CSV and JSON hold the number that is shown, and the camera saves a picture."""
-    view.open(**STATE)
+    view.open(**FIRST_VIEW)
     files = {}
     for name in ("CSV", "JSON"):
         with view.page.expect_download() as waiting:
@@ -195,7 +195,7 @@ def test_downloads_agree_with_the_page(view: View, tmp_path: Path) -> None:
         assert waiting.value.suggested_filename == f"wane-explore.{name.lower()}"
     rows = list(csv.DictReader(io.StringIO(files["CSV"])))
     found = json.loads(files["JSON"])
-    assert words.number(found["estimate"]) == view.number
+    assert number_text(found["estimate"]) == view.number
     assert math.isclose(float(rows[-1]["estimate"]), found["estimate"], rel_tol=1e-3)
     assert [float(row["estimate"]) for row in rows] == view.drawn()[-1] == found["series"]["estimate"]
     answer = wane(view.command)
@@ -211,7 +211,7 @@ def test_downloads_agree_with_the_page(view: View, tmp_path: Path) -> None:
 
 def test_everything_is_reached_with_the_keyboard(view: View) -> None:
     """Tab comes to the pages, the controls and the exports."""
-    view.open(**STATE)
+    view.open(**FIRST_VIEW)
     reached = set()
     for _ in range(70):
         view.page.keyboard.press("Tab")

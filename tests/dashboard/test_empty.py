@@ -1,4 +1,4 @@
-"""Where there is nothing to show yet the page says so, and shows it as soon as it is there."""
+"""Where there is nothing to show yet, the page says so, and shows the store as soon as it is there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from store.schema import create_store
-from tests.dashboard.browser import Server, View, serving
+from tests.support.browser import Server, View, serving
 
 
 def test_a_page_waits_for_its_store(opened: Callable[..., View], server: Server, tmp_path: Path) -> None:

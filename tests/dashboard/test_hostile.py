@@ -1,4 +1,4 @@
-"""Addresses and data that mean harm: they are shown as text, or refused in a sentence, and nothing in them happens."""
+"""Hostile addresses and data: they are shown as text or refused in a sentence, and nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from sketches import Events, Sample
 from sketches.hashing import hash_one
-from store import Part, Reject, Run, Sketched, Stream, commit
-from tests.dashboard.browser import Server, View, serving
-from tests.store.helpers import NOON, replace_payload
+from store import EpochSketches, Reject, Run, SketchTables, Stream, commit
+from tests.support.browser import Server, View, serving
+from tests.support.stores import NOON, replace_payload
 
 START = 1_767_052_800
 EPOCH = 3600
@@ -29,7 +29,7 @@ EVIL = (
 
 
 def harmless(view: View) -> None:
-    """Nothing of what came from outside has become more than text."""
+    """Text from outside is still only text."""
     view.settle().check()
     for trace in (
         "img[src=x]",
@@ -115,7 +115,7 @@ def test_a_hostile_value_that_is_taken_is_shown_as_text(view: View) -> None:
     harmless(view)
 
 
-def parts(values: list[str] | None, sources: tuple[str, ...]) -> list[Part]:
+def epochs_of(values: list[str] | None, sources: tuple[str, ...]) -> list[EpochSketches]:
     """Three epochs at every source; without values they are numbers."""
     found = []
     for number, source in enumerate(sources):
@@ -125,23 +125,23 @@ def parts(values: list[str] | None, sources: tuple[str, ...]) -> list[Part]:
             v = np.array(ids % 50) if values is None else np.array([values[one % len(values)] for one in ids], object)
             events = Events.of(ids, t, v, np.ones(40, np.int64))
             sketch = Sample.build(events, epsilon=0.2)
-            found.append(Part(source, int(t[0]), EPOCH, 40, 40.0, int(t[0]), int(t[-1]), [sketch]))
+            found.append(EpochSketches(source, int(t[0]), EPOCH, 40, 40.0, int(t[0]), int(t[-1]), [sketch]))
     return found
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A store whose sources, keys, units and rejected rows mean harm; one stream is empty, one has a damaged epoch."""
+    """A store with hostile sources, keys, units and rejected rows; one stream is empty, one has a damaged epoch."""
     folder = tmp_path_factory.mktemp("hostile")
     path = folder / "wane.duckdb"
     rejects = [Reject(EVIL[0], 3, [{EVIL[1]: EVIL[2]}, EVIL[3]])]
     keys = {hash_one(text): text for text in EVIL}
     units: dict[str, object] = {"value_unit": EVIL[0], "weight_unit": EVIL[2]}
     keyed = Stream("pages", EPOCH, settings={"kind": "key", **units})
-    commit(path, Run(keyed, Sketched.of(parts(list(EVIL), EVIL)), NOON, NOON, rejects=rejects, labels=keys))
-    commit(path, Run(Stream("readings", EPOCH, settings=units), Sketched.of(parts(None, EVIL[:3])), NOON, NOON))
-    commit(path, Run(Stream("damaged", EPOCH), Sketched.of(parts(None, ("one",))), NOON, NOON))
-    commit(path, Run(Stream("silent", EPOCH), Sketched.of([]), NOON, NOON))
+    commit(path, Run(keyed, SketchTables.of(epochs_of(list(EVIL), EVIL)), NOON, NOON, rejects=rejects, labels=keys))
+    commit(path, Run(Stream("readings", EPOCH, settings=units), SketchTables.of(epochs_of(None, EVIL[:3])), NOON, NOON))
+    commit(path, Run(Stream("damaged", EPOCH), SketchTables.of(epochs_of(None, ("one",))), NOON, NOON))
+    commit(path, Run(Stream("silent", EPOCH), SketchTables.of([]), NOON, NOON))
     replace_payload(path, "one", START + EPOCH, b"no sketch")
     with serving(path, folder / "log") as found:
         yield found

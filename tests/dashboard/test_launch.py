@@ -1,4 +1,4 @@
-"""`wane dashboard` as a process: whom it answers to, what it says when it cannot start, and how it ends."""
+"""`wane dashboard` as a process: who can open it, what it says when it cannot start, and how it ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dashboard.browser import Server, ready, start
+from tests.support.browser import Server, ready, start
 from wane import main
 
 WEBSOCKET = (
@@ -24,8 +24,8 @@ def listening(port: int) -> set[str]:
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in Path(table).read_text().splitlines()[1:]:
-            local, state = (row.split()[at] for at in (1, 3))
-            if state == "0A" and int(local.rsplit(":", 1)[1], 16) == port:
+            local, status = (row.split()[at] for at in (1, 3))
+            if status == "0A" and int(local.rsplit(":", 1)[1], 16) == port:
                 found.add(local.rsplit(":", 1)[0])
     return found
 

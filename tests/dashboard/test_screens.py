@@ -1,4 +1,4 @@
-"""What each of the other pages is there for, in a real browser on a store that real Spark ingested."""
+"""What each of the other pages shows, in a real browser on a store that Spark ingested."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from dashboard import words
-from tests.dashboard.browser import View, wane
+from dashboard import wording
+from tests.support.browser import View, wane
 
 DECAY = "exp:half_life=6h"
 
@@ -56,7 +56,7 @@ def share_agrees(view: View) -> str:
     view.until("Share of the weight at or above τ").settle()
     for _ in range(20):  # a slider moved twice may redraw twice
         tau = tau_of(view)
-        wanted = words.measured(float(str(asked(view, "selectivity", f"--tau={tau}")["estimate"])), "share")
+        wanted = wording.measured(float(str(asked(view, "selectivity", f"--tau={tau}")["estimate"])), "share")
         if view.settle().number == wanted and tau_of(view) == tau:
             return wanted
         view.page.wait_for_timeout(500)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.session import _java, spark_session
-from tests.conftest import missing
+from ingest.driver.spark import _java, spark_session
+from tests.support.paths import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,5 +20,5 @@ def spark() -> Iterator[SparkSession]:
     """A real SparkSession on local[2], as the job makes it but for what its workers fork from."""
     if not shutil.which(_java()):
         missing("Java is missing: Spark needs a JRE of version 17 or newer on the PATH or in JAVA_HOME.")
-    with spark_session("local[2]", configuration={"spark.python.daemon.module": "tests.ingest.daemon"}) as session:
+    with spark_session("local[2]", configuration={"spark.python.daemon.module": "tests.support.daemon"}) as session:
         yield session

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, wane, write
-from tests.streams import STREAMS
+from tests.support.paths import ROOT
+from tests.support.runs import BOTH, configure, expected, ingest, outcome_of, stored, wane, write
+from tests.support.streams import STREAMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,8 +32,9 @@ class Here(InTreeCacheLocator):
     @classmethod
     def from_function(cls, function, file):
         parts = file.split(os.sep)
-        unpacked = len(parts) > 2 and parts[-3].startswith("wane-")
-        return super().from_function(function, os.path.join({str(ROOT)!r}, *parts[-2:]) if unpacked else file)
+        archives = [at for at, part in enumerate(parts) if part.startswith("wane-")]
+        here = os.path.join({str(ROOT)!r}, *parts[archives[-1] + 1 :]) if archives else file
+        return super().from_function(function, here)
 """
 
 

@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import reading, sketching
-from ingest.job import run
-from ingest.lock import RunningError, run_lock
-from ingest.planning import Order
-from ingest.progress import Progress
+from ingest.driver import reading, sketching
+from ingest.driver.job import run
+from ingest.driver.progress import Progress
+from ingest.driver.run_options import RunOptions
 from sketches import Question
 from store import Store
-from store.report import report
-from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, table_of, wane, write
-from tests.store.helpers import content
-from tests.streams import STREAMS, Stream, joined
+from store.locks import RunningError, run_lock
+from store.serving.report import report
+from tests.support.runs import BOTH, configure, expected, ingest, outcome_of, stored, table_of, wane, write
+from tests.support.stores import content
+from tests.support.streams import STREAMS, Stream, joined
 from wane import main
 
 if TYPE_CHECKING:
@@ -588,7 +588,7 @@ def test_late_data_day_by_day_equals_one_pass(spark: SparkSession, tmp_path: Pat
 
 def test_two_runs_at_once_read_every_file_once(spark: SparkSession, tmp_path: Path) -> None:
     """Of runs started together one waits for the other, or leaves as `wane` does with code 75; the store is that of
-    one run. (tests/ingest/test_lock.py has the lock between processes.)"""
+    one run. (tests/ingest/driver/test_lock.py has the lock between processes.)"""
     rows = STREAMS["late"](ROWS, 1)
     write(tmp_path / "raw/a.parquet", rows)
     settings = configure(tmp_path)
@@ -652,7 +652,7 @@ def test_cron_sees_nothing_unless_something_is_wrong(tmp_path: Path, capsys: pyt
 def test_the_summary_as_json(spark: SparkSession, tmp_path: Path) -> None:
     """--json's shape: totals, and for each stream what was read, rejected and left."""
     write(tmp_path / "raw/a.parquet", STREAMS["late"](100, 1))
-    summary = run(configure(tmp_path), Order(), Progress(quiet=True), spark).as_dict()
+    summary = run(configure(tmp_path), RunOptions(), Progress(quiet=True), spark).as_dict()
     assert summary["rows"] == 100
     assert summary["generation"] == 1
     assert {"files", "rows", "rejected", "sources", "epochs", "bytes", "changed", "unreadable", "error"} <= set(

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.ingest.helpers import BOTH, configure, expected, ingest, outcome_of, stored, write
-from tests.streams import STREAMS, Stream
+from tests.support.runs import BOTH, configure, expected, ingest, outcome_of, stored, write
+from tests.support.streams import STREAMS, Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ingest.settings import Settings
+    from ingest.driver.settings import Settings
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
 DRIVERS, WORKERS = 2 * MORE, 4 * MORE  # a driver takes as long as Spark takes to start

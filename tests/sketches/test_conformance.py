@@ -1,4 +1,4 @@
-"""Every family keeps the promises of `tests.sketches.conformance`."""
+"""Every family keeps the promises of `tests.support.conformance`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from sketches import Events, Question, Sample
-from sketches.ecm import Ecm
-from sketches.exponential import Exponential
-from sketches.histogram import Histogram
-from sketches.integral import Integral
-from sketches.qdigest import QDigest
-from sketches.retractable import Retractable
-from tests.sketches.conformance import Conformance, Family, elsewhere_digests
-from tests.streams import STREAMS
+from sketches.countmin.ecm import Ecm
+from sketches.countmin.retractable import Retractable
+from sketches.digests.exponential import Exponential
+from sketches.digests.histogram import Histogram
+from sketches.digests.qdigest import QDigest
+from sketches.sampling.integral import Integral
+from tests.support.conformance import Conformance, Family, elsewhere_digests
+from tests.support.minutes_family import Minutes
+from tests.support.streams import STREAMS
 
 EVERYTHING = (
     Question("sum", "exp:half_life=10m"),
@@ -94,8 +95,8 @@ FAMILIES = [
         Histogram.build,
         {"epsilon": 0.2, "span": 600},
         {"epsilon": 0.3, "span": 900},
-        tuple(one for one in EVERYTHING if one.aggregate in Histogram.answered and one.of == "weight"),
-        tuple(one for one in OF_KEYS if one.aggregate in Histogram.answered),
+        tuple(one for one in EVERYTHING if one.aggregate in Histogram.abilities.aggregates and one.of == "weight"),
+        tuple(one for one in OF_KEYS if one.aggregate in Histogram.abilities.aggregates),
         random=False,
         **COUNTED,
     ),
@@ -104,10 +105,20 @@ FAMILIES = [
         QDigest.build,
         {"epsilon": 0.2, "span": 600},
         {"epsilon": 0.3, "span": 900},
-        tuple(one for one in EVERYTHING if one.aggregate in QDigest.answered and one.of == "weight"),
-        tuple(one for one in OF_KEYS if one.aggregate in QDigest.answered),
+        tuple(one for one in EVERYTHING if one.aggregate in QDigest.abilities.aggregates and one.of == "weight"),
+        tuple(one for one in OF_KEYS if one.aggregate in QDigest.abilities.aggregates),
         random=False,
         **COUNTED,
+    ),
+    Family(
+        "per-minute",
+        Minutes.build,
+        {"step": 600},
+        {"step": 900},
+        tuple(one for one in EVERYTHING if Minutes.abilities.include(one)),
+        tuple(one for one in OF_KEYS if Minutes.abilities.include(one)),
+        random=False,
+        duplicate_insensitive=False,
     ),
     Family(
         "exponential",
@@ -143,14 +154,17 @@ FAMILIES = [
             variant=keeping,
             **COUNTED,
         )
-        for keeping in ("eh", "rw")  # "dw" has the code of "eh"; tests/sketches/test_waves.py tells them apart
+        for keeping in (
+            "eh",
+            "rw",
+        )  # "dw" has the code of "eh"; tests/sketches/countmin/test_window_logs.py tells them apart
     ),
     Family(
         "ecm",
         partial(Ecm.build, bits=4),
         {"epsilon": 0.3, "delta": 0.2},
         {"epsilon": 0.4, "delta": 0.1},
-        tuple(one for one in EVERYTHING if one.aggregate in Ecm.answered and one.of == "weight"),
+        tuple(one for one in EVERYTHING if one.aggregate in Ecm.abilities.aggregates and one.of == "weight"),
         (),
         random=False,
         streams=INTEGERS,

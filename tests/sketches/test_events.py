@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from sketches import Events, Sample
 from sketches.errors import EventError
-from sketches.events import MAX_TIME, Kind, Labels
+from sketches.event_rules import MAX_TIME, MAX_WEIGHT
+from sketches.events import Kind, Labels
 from sketches.hashing import hash_text
-from sketches.range_sample import MAX_WEIGHT
 
 GOOD = {"ids": [1, 2, 3], "times": [10, 11, 12], "values": [5, 6, 7], "weights": [1, 2, 3]}
 

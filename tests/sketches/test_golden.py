@@ -22,12 +22,13 @@ import numpy as np
 import pytest
 
 from sketches import Ecm, Events, Question, Retractable, Sample
-from sketches.exponential import Exponential
+from sketches.digests.exponential import Exponential
+from sketches.digests.histogram import Histogram
+from sketches.digests.qdigest import QDigest
+from sketches.encoding.envelope import FORMAT_VERSION, open_envelope
 from sketches.family import Sketch
-from sketches.histogram import Histogram
-from sketches.qdigest import QDigest
 from sketches.registry import load
-from sketches.wire import FORMAT_VERSION, open_envelope
+from sketches.sampling.integral import Integral
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 START = 1_700_000_000
@@ -61,6 +62,16 @@ FADED_KEYS = (
 )
 
 
+INTEGRAL = (
+    {"aggregate": "sum", "decay": "exp:half_life=10m"},
+    {"aggregate": "median", "decay": "exp:half_life=10m"},
+    {"aggregate": "correlated-sum", "decay": "exp:half_life=10m", "tau": "q0.9", "as_of": START + 5000},
+)
+INTEGRAL_KEYS = (
+    {"aggregate": "sum", "decay": "window:30m"},
+    {"aggregate": "frequency", "decay": "window:30m", "value": "日本語"},
+    {"aggregate": "heavy-hitters", "decay": "window:30m", "top": 3},
+)
 COUNTED = (
     {"aggregate": "sum", "decay": "exp:half_life=10m"},
     {"aggregate": "frequency", "decay": "window:20m", "value": 9},
@@ -178,6 +189,23 @@ def ecm_randomised() -> Ecm:
     return Ecm.build(Events.of(*columns(3000)), epsilon=0.9, delta=0.4, keeping="rw", seed=28)
 
 
+def integral_weights() -> Integral:
+    ids, times, values = columns(900)
+    events = Events.of(ids, times, values, 1 + values**2 // 50)
+    return Integral.build(events, decay="exp:half_life=10m", epsilon=0.3, seed=31)
+
+
+def integral_keys() -> Integral:
+    labels = np.array(LABELS, object)
+    found: Integral = merged(
+        600,
+        lambda events: Integral.build(events, decay="window:30m", epsilon=0.4, delta=0.001, seed=32),
+        lambda v: labels[v % 6],
+    )
+    assert len(found.copies) > 1
+    return found
+
+
 def retractable() -> Retractable:
     ids, times, values = columns(600)
     events = Events.of(ids, times, values % 20, 1 + values % 4)
@@ -192,6 +220,8 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "sample-keys": (keys, KEYS),
     "sample-empty": (empty, NUMBERS),
     "sample-copies": (copies, NUMBERS),
+    "integral-weights": (integral_weights, INTEGRAL),
+    "integral-keys": (integral_keys, INTEGRAL_KEYS),
     "histogram-weights": (histogram, TOTALS),
     "qdigest-integers": (qdigest_integers, NUMBERS),
     "qdigest-floats": (qdigest_floats, NUMBERS),
@@ -297,9 +327,11 @@ def test_golden_sketches_merge_with_new_ones() -> None:
     old = Sample.from_bytes((GOLDEN / "sample-weights-v1.bin").read_bytes())
     assert dataclasses.asdict(old.parameters) == dataclasses.asdict(weights().parameters)
     assert old.merge(weights()).to_bytes() == weights().to_bytes()
+    first = Integral.from_bytes((GOLDEN / "integral-weights-v1.bin").read_bytes())
+    assert first.merge(integral_weights()).to_bytes() == integral_weights().to_bytes()
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("sample")])
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(("sample", "integral"))])
 def test_golden_sketches_that_count_repeats_merge(name: str) -> None:
     """Merged with the same events built today they hold each of them twice, and all of their weight."""
     old = load((GOLDEN / f"{name}-v1.bin").read_bytes())

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sketches.errors import EventError, WaneError
 from sketches.hashing import event_hashes, finalise, finalise_one, hash_one, hash_text, salt
-from tests.conftest import ROOT
+from tests.support.paths import ROOT
 
 WORD = 1 << 64
 words = st.integers(0, WORD - 1)
@@ -95,6 +95,7 @@ def test_text_hash_is_the_documented_murmur_hash() -> None:
     assert hash_one("foo") == -2129773440516405919 % WORD
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_agrees() -> None:
     """Nothing depends on Python's salted hash: a fresh process under another PYTHONHASHSEED prints the same."""
     program = (

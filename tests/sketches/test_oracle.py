@@ -14,16 +14,8 @@ from hypothesis import strategies as st
 
 from sketches.decay import parse_decay
 from sketches.question import AGGREGATES, Question
-from tests.oracle import (
-    DECAYS,
-    KEY_AGGREGATES,
-    Oracle,
-    aggregates_for,
-    exact,
-    exact_shares,
-    random_question,
-)
-from tests.streams import HOUR, LABELS, MONTH, NUMERIC_STREAMS, START, STREAMS, Stream, joined
+from tests.support.oracle import DECAYS, KEY_AGGREGATES, Oracle, aggregates_for, exact, exact_shares, random_question
+from tests.support.streams import HOUR, LABELS, MONTH, NUMERIC_STREAMS, START, STREAMS, Stream, joined
 
 NAN = float("nan")
 TOLERANCE = Fraction(1, 10**12)  # of a cumulated share, as the oracle's
@@ -240,6 +232,7 @@ TINY = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(pair=TINY, seed=st.integers(0, 2**32))
 def test_agrees_with_brute_force(pair: tuple[Stream, Stream], seed: int) -> None:

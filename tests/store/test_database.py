@@ -17,8 +17,8 @@ from sketches import Question
 from store import Store, StoreBusyError, StoreError, commit
 from store.database import connected, create
 from store.schema import create_store
-from tests.store.helpers import PROCESSES, STREAM, parts, run_of, stored
-from tests.streams import STREAMS
+from tests.support.stores import PROCESSES, STREAM, parts, run_of, stored
+from tests.support.streams import STREAMS
 
 
 def hold(path: Path, write: bool, seconds: float, ready: Connection) -> None:
@@ -128,6 +128,7 @@ def test_a_door_left_by_a_killed_writer_is_open(path: Path) -> None:
     assert commit(path, run_of([]), wait=1) == 2
 
 
+@pytest.mark.slow
 def test_threads_of_one_process_take_turns(path: Path) -> None:
     """Commits and new readers in several threads never meet DuckDB's refusal of unlike connections."""
     failures: list[Exception] = []

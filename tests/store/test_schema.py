@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import store.schema
 from sketches import Question
 from store import Store, StoreError, known_files
 from store.database import connected, create
 from store.schema import MIGRATIONS, VERSION, check, create_store, migrate
-from tests.store.helpers import PROCESSES, STREAM, TABLES, beside, content, execute, parts, stored
-from tests.streams import STREAMS
+from tests.support.stores import PROCESSES, STREAM, TABLES, beside, content, execute, parts, stored
+from tests.support.streams import STREAMS
 
 NEXT = VERSION + 1
 
@@ -61,34 +62,42 @@ def test_processes_that_create_at_once_make_one_whole_store(tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == 6
 
 
+def migrate_with(patch: pytest.MonkeyPatch, path: Path, steps: dict[int, tuple[str, ...]], to: int) -> None:
+    """Migrate as a wane of another version would, with these statements."""
+    patch.setattr(store.schema, "MIGRATIONS", steps)
+    patch.setattr(store.schema, "VERSION", to)
+    migrate(path, 1)
+
+
 @pytest.mark.parametrize(
     "broken",
     ["INSERT INTO nowhere VALUES (1)", "SELECT error('stop')", "not even SQL", "INSERT INTO wane VALUES (NULL, 1)"],
 )
-def test_a_failing_migration_leaves_no_trace(path: Path, broken: str) -> None:
+def test_a_failing_migration_leaves_no_trace(path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables, columns and rows of the steps before the failure are gone, down to the bytes of the file."""
     whole, before = content(path), path.read_bytes()
     steps = ("CREATE TABLE extra (x INTEGER)", "ALTER TABLE runs ADD COLUMN y INTEGER", "DELETE FROM sketches", broken)
     with pytest.raises(StoreError, match=rf"stays at schema {VERSION}, the way to {NEXT} failed"):
-        migrate(path, 1, {VERSION: steps}, NEXT)
+        migrate_with(monkeypatch, path, {VERSION: steps}, NEXT)
     assert content(path) == whole
     assert path.read_bytes() == before
     assert beside(path) == []
 
 
-def test_a_migration_over_several_versions_fails_as_one(path: Path) -> None:
+def test_a_migration_over_several_versions_fails_as_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the second step of two fails, the first is undone as well."""
     whole = content(path)
+    steps = {VERSION: ("CREATE TABLE extra (x INTEGER)",), NEXT: ("nonsense",)}
     with pytest.raises(StoreError):
-        migrate(path, 1, {VERSION: ("CREATE TABLE extra (x INTEGER)",), NEXT: ("nonsense",)}, NEXT + 1)
+        migrate_with(monkeypatch, path, steps, NEXT + 1)
     assert content(path) == whole
 
 
-def test_a_migration_brings_the_store_to_the_next_version(path: Path) -> None:
+def test_a_migration_brings_the_store_to_the_next_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The statements are carried out, the version and the generation rise, the rest stays."""
     before = content(path)
     steps = ("ALTER TABLE runs ADD COLUMN note VARCHAR DEFAULT 'none'", "CREATE TABLE extra (x INTEGER)")
-    migrate(path, 1, {VERSION: steps}, NEXT)
+    migrate_with(monkeypatch, path, {VERSION: steps}, NEXT)
     after = content(path)
     assert after["wane"] == [(NEXT, 2)]
     assert [row[-1] for row in after["runs"]] == ["none"]
@@ -192,12 +201,15 @@ def test_ingest_goes_on_with_a_store_of_version_1(old: Path) -> None:
     assert Store(old).catalogue().generation == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", range(1, len(MIGRATIONS[1]) + 1))
-def test_the_way_from_version_1_is_whole_or_not_at_all(old: Path, failing: int) -> None:
+def test_the_way_from_version_1_is_whole_or_not_at_all(
+    old: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stopped after any of its steps, the file is what it was, to the byte."""
     whole, before = content(old), old.read_bytes()
     with pytest.raises(StoreError, match="stays at schema 1, the way to 2 failed"):
-        migrate(old, 1, {1: (*MIGRATIONS[1][:failing], "SELECT error('stop')")}, 2)
+        migrate_with(monkeypatch, old, {1: (*MIGRATIONS[1][:failing], "SELECT error('stop')")}, 2)
     assert content(old) == whole
     assert old.read_bytes() == before
 
@@ -210,10 +222,10 @@ def test_a_store_of_this_version_is_not_opened_for_writing(path: Path) -> None:
     assert path.stat().st_mtime_ns == before
 
 
-def test_a_version_without_a_way_is_refused(path: Path) -> None:
+def test_a_version_without_a_way_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An older schema that no migration starts from is named in one sentence."""
     with pytest.raises(StoreError, match=f"has schema {VERSION}, and no way is known from there to schema {NEXT}$"):
-        migrate(path, 1, {}, NEXT)
+        migrate_with(monkeypatch, path, {}, NEXT)
 
 
 def test_readers_of_an_older_schema_say_what_to_do(path: Path) -> None:

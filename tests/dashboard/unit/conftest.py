@@ -1,4 +1,4 @@
-"""The small store, made once; a test that changes it works on a copy."""
+"""The small store, built once; a test that changes it works on a copy."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.desk import Desk
-from tests.dashboard.unit import stores
+from dashboard import app
+from dashboard.answer_cache import AnswerCache
+from tests.support import dashboard_stores
 
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store that is only read."""
-    return stores.build(tmp_path_factory.mktemp("small"))
+    return dashboard_stores.build(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture(scope="session")
-def desk(small: Path) -> Iterator[Desk]:
-    found = Desk(small)
+def answers(small: Path) -> Iterator[AnswerCache]:
+    found = AnswerCache(small)
     yield found
     if found._exact is not None:
         found._exact.close()
@@ -39,3 +40,10 @@ def own_main() -> Iterator[None]:
     main = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = main
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_answers() -> Iterator[None]:
+    """The pages of one module share their caches, as all sessions of a server do."""
+    yield
+    app.shared_answers.clear()

@@ -1,4 +1,4 @@
-"""The server answers to this machine alone unless told otherwise, and shows and sends nothing it should not."""
+"""Only this machine can open the server unless told otherwise; it sends nothing, and shows no trace."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_listened_at_is_said_in_a_sentence() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ServeError, match="--port and --host name another"):
+        with pytest.raises(ServeError, match="choose another with --port or --host"):
             launch._check("127.0.0.1", port)
     launch._check("127.0.0.1", port)
     with pytest.raises(ServeError, match="cannot listen at"):

@@ -1,49 +1,43 @@
-"""A view survives its address whole, an address can ask for nothing harmful, and its command gives the same number."""
+"""An address carries the whole view, and whatever an address asks for, the view is one that the store has."""
 
 from __future__ import annotations
 
 import json
-import math
-import shlex
 from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import wane
-from dashboard import controls
-from dashboard.desk import Desk
-from dashboard.screens import compare
+from dashboard.command import command
 from dashboard.view import (
-    DURATIONS,
     NEWEST,
     View,
-    aggregates_of,
     check_number,
     check_span,
     check_tau,
-    command,
     fitting,
     from_parameters,
+    largest_sources,
     sources_text,
     to_parameters,
     usual_decay,
 )
-from dashboard.words import AGGREGATES, ON_KEYS
-from sketches.decay import format_duration, parse_decay, parse_duration
-from sketches.drawn import SECOND, TimeUnit
+from dashboard.wording import AGGREGATES
+from sketches.decay import parse_decay
+from sketches.durations import format_duration, parse_duration
 from sketches.errors import QuestionError, WaneError
-from sketches.question import Question
-from store import Store
-from store.timeline import read_moment
-from tests.dashboard.unit.stores import BLOGS, CALLS, LABELS, PAGES, SITES, START, catalogue, held
+from sketches.units import SECOND, TimeUnit
+from store.serving.timeline import read_moment
+from tests.support.dashboard_stores import CALLS, PAGES, SITES, catalogue, stored_stream
 
 MILLI = TimeUnit(1, 1000)
-STREAM = replace(held(*((site, 0, 600) for site in SITES)), name=CALLS, sketches={"sample": {}, "integral": {}})
-KNOWN = catalogue(STREAM, replace(held(("blog", 0, 600), kind="key"), name=PAGES), replace(held(), name="none yet"))
+STREAM = replace(
+    stored_stream(*((site, 0, 600) for site in SITES)), name=CALLS, sketches={"sample": {}, "integral": {}}
+)
+KNOWN = catalogue(
+    STREAM, replace(stored_stream(("blog", 0, 600), kind="key"), name=PAGES), replace(stored_stream(), name="none yet")
+)
 NAMES = [field.name.replace("_", "-") for field in fields(View)]
 
 BASES = (
@@ -166,7 +160,7 @@ def test_an_address_can_ask_for_anything_and_gets_a_view(given_: dict[str, list[
         ("compare", "apples", "one of decays"),
         ("against", "nothing", "unknown decay"),
         ("shift", "-1h", "-1h"),
-        ("value", "\udc80", "characters that are none"),
+        ("value", "\udc80", "characters that do not exist"),
         ("value", "x" * 701, "more than 700 characters"),
         ("script", "x", "means nothing here"),
     ],
@@ -229,7 +223,7 @@ def test_what_the_store_lacks_is_replaced() -> None:
     assert (view.aggregate, view.of, len(problems)) == ("sum", "weight", 2)
     assert fitting(View(PAGES, aggregate="frequency", decay="none"), KNOWN)[1] == []
     assert fitting(View("gone"), catalogue()) == (View(""), ["There is no stream `gone` in this store."])
-    fine = catalogue(replace(held(("a", 0, 600), unit=TimeUnit(1, 10**9)), name="fine"))
+    fine = catalogue(replace(stored_stream(("a", 0, 600), unit=TimeUnit(1, 10**9)), name="fine"))
     view, problems = fitting(View("fine", as_of="9999-01-01", decay="none"), fine)
     assert (view.as_of, len(problems)) == (NEWEST, 1)
 
@@ -237,20 +231,12 @@ def test_what_the_store_lacks_is_replaced() -> None:
 def test_without_a_choice_a_half_life_of_about_a_thirtieth_of_the_stream_is_used() -> None:
     """Whatever the unit; the choice of a window alone means no fading within it."""
     for unit, factor in ((SECOND, 1), (MILLI, 1000)):
-        day = held(("a", 0, 86_400 * factor), unit=unit)
+        day = stored_stream(("a", 0, 86_400 * factor), unit=unit)
         assert usual_decay(day).spec == "exp:half_life=1h"
-    assert usual_decay(held(("a", 0, 365 * 86_400))).spec == "exp:half_life=14d"
-    assert usual_decay(held()).spec == "exp:half_life=1s"
+    assert usual_decay(stored_stream(("a", 0, 365 * 86_400))).spec == "exp:half_life=14d"
+    assert usual_decay(stored_stream()).spec == "exp:half_life=1s"
     assert fitting(View(CALLS), KNOWN)[0].decay == usual_decay(STREAM).spec
     assert fitting(View(CALLS, window="1h"), KNOWN)[0].fading.spec == "window:1h"
-
-
-def test_durations_to_choose_from_are_written_as_durations_are() -> None:
-    """Else a chosen one would come back under another name, and be in the list twice."""
-    for text in (*DURATIONS, *filter(None, (*controls.WINDOWS, *controls.SPANS)), *compare.SHIFTS):
-        assert format_duration(parse_duration(text)) == text
-    assert controls.half_lives(7 * 86_400) == list(DURATIONS)
-    assert controls.half_lives(100.0).count("100s") == 1
 
 
 @pytest.mark.parametrize(
@@ -271,7 +257,6 @@ def test_a_time_is_an_integer_of_the_stream_or_iso_text(text: str, seconds: int)
     assert read_moment(text, SECOND) == seconds
     scale = 1 if text.lstrip("-").isdigit() else 1000
     assert read_moment(text, MILLI) == seconds * scale
-    assert read_moment(text, MILLI) == wane._moment(text, MILLI)
 
 
 def test_no_time_is_the_newest_event_and_what_is_none_is_refused() -> None:
@@ -292,6 +277,15 @@ def test_texts_are_checked_and_written_as_wane_writes_them() -> None:
             check(text)
 
 
+def test_the_largest_sources_have_the_most_events() -> None:
+    """By name, among all or among some; epochs add up."""
+    spans = [("a", 0, 600), ("b", 0, 600), ("b", 600, 600), ("c", 0, 600), ("c", 600, 600), ("d", 0, 600)]
+    stream = stored_stream(*spans)
+    assert largest_sources(stream, 2) == ("b", "c")
+    assert largest_sources(stream, 9) == ("a", "b", "c", "d")
+    assert largest_sources(stream, 1, among=("d", "b")) == ("b",)
+
+
 def test_sources_in_a_few_words() -> None:
     texts = [sources_text(View(source=names)) for names in ((), ("a",), ("a", "b"))]
     assert texts == ["all sources", "a", "2 sources"]
@@ -301,112 +295,3 @@ def test_a_view_that_lacks_something_says_what() -> None:
     for aggregate, name in (("rank", "value"), ("correlated-sum", "tau"), ("range-sum", "low")):
         with pytest.raises(QuestionError, match=name):
             View(aggregate=aggregate, decay="none").question(SECOND)
-
-
-def spoken(capsys: pytest.CaptureFixture[str], view: View, path: Path) -> Any:
-    """What the command of a view prints, from its text as a shell would read it."""
-    program, *words = shlex.split(command(view, path))
-    assert program == "wane"
-    assert wane.main([*words, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def same(found: dict[str, Any], estimate: Any) -> bool:
-    """To the last bit."""
-    known = {"estimate": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
-    return all(found[name] == (number if math.isfinite(number) else None) for name, number in known.items())
-
-
-@pytest.fixture(scope="module")
-def opened(small: Path) -> Store:
-    return Store(small)
-
-
-DECAYS = ("none", "exp:half_life=7m", "poly:alpha=1.5,unit=1m", "table:0=1,10m=0.5,1h=0", "expr:max(0, 1 - age/40m)")
-CHOICES: tuple[dict[str, Any], ...] = (
-    {},
-    {"source": ("-south",), "window": "20m"},
-    {"source": (SITES[2], "north"), "as_of": str(START + 2000)},
-    {"as_of": "2023-11-14T23:43:20+01:00", "confidence": 0.7123456789012345},
-    {"family": "sample", "of": "value", "phi": 0.12345678901234566},
-)
-
-
-@pytest.mark.parametrize("aggregate", list(AGGREGATES))
-def test_the_command_of_a_view_gives_its_number(
-    aggregate: str,
-    small: Path,
-    opened: Store,
-    desk: Desk,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Through wane's own command line, for every aggregate under several decays, windows, sources and times.
-
-    On a store that is open already; the tests of texts below open one for each command.
-    """
-    monkeypatch.setattr("store.Store", {str(small): opened}.__getitem__)
-    stream = desk.catalogue().streams[CALLS]
-    needs = {"tau": "-1", "value": "500", "low": "-10", "high": "400", "other": "-south"}
-    for number, (decay, choice) in enumerate(zip(DECAYS, CHOICES, strict=True)):
-        tau = ("-1", "median", "q0.9", "500", "1e3")[number]
-        view = replace(View(CALLS, aggregate=aggregate, decay=decay, **needs), tau=tau, **choice)
-        assert same(spoken(capsys, view, small), desk.ask(view, stream).estimate), view
-
-
-@pytest.mark.parametrize("value", LABELS)
-def test_the_command_of_a_text_value_gives_its_number(
-    value: str, small: Path, desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whatever minus, space, quote or bracket the text has."""
-    stream = desk.catalogue().streams[PAGES]
-    view = View(PAGES, aggregate="frequency", value=value, source=(BLOGS[0],), decay="exp:half_life=20m")
-    answer = desk.ask(view, stream)
-    assert answer.estimate.value > 0
-    assert same(spoken(capsys, view, small), answer.estimate)
-
-
-@pytest.mark.parametrize("aggregate", ON_KEYS)
-def test_the_commands_of_a_stream_of_texts_give_its_numbers(
-    aggregate: str, small: Path, desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    view = View(PAGES, aggregate=aggregate, value="plain", other="shop", decay="exp:half_life=20m", window="30m")
-    assert aggregate in aggregates_of(desk.catalogue().streams[PAGES])
-    assert same(spoken(capsys, view, small), desk.ask(view, desk.catalogue().streams[PAGES]).estimate)
-
-
-def test_the_command_of_a_list_gives_the_list(small: Path, desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    """As many values as asked for, of no less than the share asked for."""
-    view = View(PAGES, aggregate="heavy-hitters", decay="exp:half_life=20m", top=3, share=0.05)
-    assert view.question(SECOND) == Question("heavy-hitters", view.fading, top=3, phi=0.05)
-    assert replace(view, share=0.0).question(SECOND) == Question("heavy-hitters", view.fading, top=3)
-    items = desk.ask(view, desk.catalogue().streams[PAGES]).estimate.items
-    found = spoken(capsys, view, small)["items"]
-    assert len(items) == 3
-    assert [(one["value"], one["estimate"], one["lower"], one["upper"]) for one in found] == [
-        (item.value, item.estimate, item.lower, item.upper) for item in items
-    ]
-
-
-def test_the_command_line_prints_limits_outward(
-    small: Path, desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the answer and of every value in a list, as the page does."""
-    view = View(PAGES, aggregate="heavy-hitters", decay="exp:half_life=20m", top=3)
-    answer = desk.ask(view, desk.catalogue().streams[PAGES])
-    third = [replace(item, lower=item.lower / 3, upper=2 / 3) for item in answer.estimate.items]
-    estimate = replace(answer.estimate, lower=1 / 3, upper=2_000_000.1, items=tuple(third))
-    monkeypatch.setattr(Store, "ask", lambda *_, **__: replace(answer, estimate=estimate))
-    assert wane.main(shlex.split(command(view, small))[1:]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1:3] == ["lower        0.333333", "upper        2,000,001"]
-    for text, item in zip(lines[4:7], third, strict=True):
-        low, high = text.split()[-3], text.split()[-1]
-        assert float(low) <= item.lower
-        assert float(high) == 0.666667 > item.upper
-
-
-def test_a_store_and_a_stream_that_begin_with_a_minus_are_no_options() -> None:
-    words = shlex.split(command(View("-s", ("--json",), decay="none"), "-x.duckdb"))[1:]
-    options = wane._parser().parse_args(words)
-    assert (options.store, options.stream, options.source) == ("-x.duckdb", "-s", ["--json"])

@@ -1,0 +1,96 @@
+"""What all figures share: colours, axes, the frame, and how a figure behaves in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from dashboard.wording import in_figure, limits, measured
+
+COLOURS: Final = ("#4c6ef5", "#f76707", "#0ca678", "#ae3ec9")  # readable on white and on black
+EXACT: Final = "#f03e3e"
+GREY: Final = "#868e96"
+GRID: Final = "rgba(134,142,150,0.22)"
+MARGIN_WITHOUT_LEGEND: Final = {"l": 10, "r": 10, "t": 34, "b": 10}
+
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis: its title with the unit, and whether its numbers are shares."""
+
+    title: str
+    share: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"title": {"text": in_figure(self.title)}, **({"tickformat": ".3~%"} if self.share else {})}
+
+    @property
+    def hover_format(self) -> str:
+        return ".4%" if self.share else ",.6~g"
+
+    def hover_texts(self, value: float, lower: float, upper: float) -> tuple[str, str, str]:
+        """A number and its limits for the pointer to show, as text: Plotly would round the limits inward."""
+        measure = "share" if self.share else ""
+        return measured(value, measure), *limits(lower, upper, measure)
+
+
+SHARE: Final = Axis("share of the decayed weight", share=True)
+
+
+def figure(traces: list[Trace], height: int, *, x: Trace, y: Trace, **layout: Any) -> go.Figure:
+    """A figure in the same quiet frame: no box, faint lines, the legend above. It is made in one step, because Plotly
+    checks and copies everything at each later change."""
+    named = sum(trace.get("showlegend", True) for trace in traces)
+    frame = {"gridcolor": GRID, "zeroline": False, "automargin": True}
+    usual = {
+        "height": height,
+        "margin": {"l": 10, "r": 10, "t": 62 if named <= 2 else 84, "b": 10},  # buttons above a legend, also on a phone
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
+        "dragmode": "zoom",
+        "modebar": {"orientation": "h"},
+    }
+    return go.Figure({"data": traces, "layout": {**usual, "xaxis": {**frame, **x}, "yaxis": {**frame, **y}, **layout}})
+
+
+def shown_as(name: str) -> dict[str, Any]:
+    """How a figure behaves in the page: its picture can be saved as PNG under this name."""
+    return {
+        "toImageButtonOptions": {"format": "png", "scale": 2, "filename": name},
+        "displaylogo": False,
+        "displayModeBar": True,
+        "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+        "responsive": True,
+    }
+
+
+def name_axis(texts: Sequence[str]) -> dict[str, Any]:
+    """An axis of names, the first at the top."""
+    return {
+        "tickmode": "array",
+        "tickvals": list(range(len(texts))),
+        "ticktext": list(texts),
+        "autorange": "reversed",
+        "showgrid": False,
+    }
+
+
+def value_label(value: int | float | str) -> str:
+    """A value of the stream as a label."""
+    return value if isinstance(value, str) else f"{value:,.12g}"
+
+
+def vertical_line(at: float, colour: str, width: float, dash: str) -> dict[str, Any]:
+    shape = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "y domain"}
+    return {**shape, "line": {"color": colour, "width": width, "dash": dash}}
+
+
+def faint(colour: str, strength: float) -> str:
+    """A colour that lets the background through."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{strength})"

@@ -1,0 +1,179 @@
+"""One run of ingest: find what is new, sketch it with Spark, commit all of it at once.
+
+    wane ingest --config wane.toml --master spark://host:7077
+
+A run that fails leaves nothing behind: sketches and ledger are written in one transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from ingest.driver.input_files import FoundFile
+from ingest.driver.progress import Progress
+from ingest.driver.run_options import RunOptions
+from ingest.driver.settings import Settings, SettingsError, StreamSettings
+from ingest.driver.sketching import empty_table, sketch_files
+from ingest.driver.spark import SparkError, spark_session
+from ingest.driver.stream_work import StreamWork, find_work
+from ingest.driver.summary import Summary
+from ingest.executor.tally import Tally, example_as_dict
+from sketches.errors import WaneError
+from store import InputFile, Reject, Run, SketchTables, Stream, commit
+from store.locks import run_lock
+from store.writing.run import EPOCHS
+
+
+def run(settings: Settings, options: RunOptions, progress: Progress, session: SparkSession | None = None) -> Summary:
+    """Carry out a run. Where one stream fails, the others are committed all the same; its outcome says why."""
+    begun = time.perf_counter()
+    with run_lock(settings.store, options.wait), ExitStack() as stack:
+
+        @cache
+        def spark() -> SparkSession:
+            return session or start_spark(stack, options, progress)
+
+        started = _now()
+        works = [find_work(stream, settings.store, options) for stream in chosen_streams(settings, options)]
+        runs = []
+        for work in works:
+            _say_found(work, progress)
+            if work.outcome.error is None and work.is_needed:
+                try:
+                    runs.append(_ingest(work, spark, started, progress))
+                except SparkError:
+                    raise
+                except WaneError as error:
+                    work.outcome.error = str(error)
+        committed = [run for run in runs if run is not None]
+        generation = commit(settings.store, committed) if committed else None
+    return Summary([work.outcome for work in works], generation, time.perf_counter() - begun)
+
+
+def chosen_streams(settings: Settings, options: RunOptions) -> list[StreamSettings]:
+    for name in options.streams:
+        if name not in settings.streams:
+            raise SettingsError(f"{settings.path} has no stream {name!r}; it has: {', '.join(settings.streams)}")
+    return [stream for name, stream in settings.streams.items() if not options.streams or name in options.streams]
+
+
+def start_spark(stack: ExitStack, options: RunOptions, progress: Progress) -> SparkSession:
+    progress.say(f"Starting Spark on {options.master or 'the default master'} …")
+    return stack.enter_context(
+        spark_session(options.master, configuration=options.configuration, verbose=options.verbose)
+    )
+
+
+def _say_found(work: StreamWork, progress: Progress) -> None:
+    outcome, inputs = work.outcome, work.inputs
+    size = sum(file.size for file in inputs.new)
+    progress.say(
+        f"{outcome.stream}: {len(inputs.new):,} new ({size / 1e6:,.1f} MB) and {len(inputs.known):,} known files"
+        + (f", {len(inputs.copies)} known under another name" if inputs.copies else "")
+    )
+    for path in outcome.changed if work.replacing is None else ():
+        progress.say(f"{outcome.stream}: {path} has changed since it was read; it is not read again (see --backfill)")
+    if outcome.error is not None:
+        progress.say(f"{outcome.stream}: {outcome.error}")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: datetime, progress: Progress) -> Run | None:
+    """Sketch the files of a stream with Spark, as a run for the store; None where no file could be read."""
+    outcome = work.outcome
+    kind = work.kind
+    tables: list[pa.Table] = []
+    tally, read, replaced = Tally(), list[FoundFile](), list[InputFile]()
+    if work.inputs.new:
+        new = sketch_files(work.settings, work.inputs.new, kind, spark(), started, progress)
+        kind, tally, read = new.kind, new.tally, list(new.files)
+        tables.append(new.table)
+        outcome.unreadable |= new.unreadable
+    if work.reread:
+        old = sketch_files(work.settings, work.reread, kind, spark(), started, progress, work.replacing)
+        if old.unreadable:
+            path, reason = next(iter(old.unreadable.items()))
+            raise WaneError(f"the backfill must read {path} again, and cannot: {reason}")
+        kind = old.kind
+        tables.append(old.table)
+        replaced = _settled(work, old.files, old.tally)
+        outcome.changed = [path for path in outcome.changed if path not in {file.path for file in replaced}]
+    there = {*work.ledger, *(file.path for file in read)}
+    copies = [file for file, original in work.inputs.copies if original in there]  # the others wait for the next run
+    if not (read or copies or work.replacing):
+        return None
+    sketched = _sketched(tables, work.settings)
+    files = [_input_file(file, tally) for file in [*read, *copies]]
+    rejects = [
+        Reject(reason, found.rows, [example_as_dict(example) for example in found.examples])
+        for reason, found in sorted(tally.rejects.items())
+    ]
+    outcome.files = len(read)
+    outcome.rows = tally.rows
+    outcome.rejected = {reject.reason: reject.rows for reject in rejects}
+    outcome.conflicts, outcome.conflicts_exact = tally.shared_ids.conflicts, tally.shared_ids.exact
+    outcome.sources = len(pc.unique(sketched.epochs["source"]))
+    outcome.epochs = len(pc.unique(sketched.epochs["start"]))
+    outcome.sketches = sketched.sketches.num_rows
+    outcome.bytes = int(pc.sum(pc.binary_length(sketched.sketches["payload"])).as_py() or 0)
+    settings = work.settings.described() | ({"kind": str(kind)} if kind is not None else {})
+    return Run(
+        Stream(work.settings.name, work.settings.epoch, work.settings.unit, settings),
+        sketched,
+        started,
+        _now(),
+        files=[*files, *replaced],
+        rejects=rejects,
+        rows=tally.rows,
+        conflicts=outcome.conflicts,
+        replacing=work.replacing,
+        replaced_files=[file.path for file in replaced],
+    )
+
+
+def _settled(work: StreamWork, files: Sequence[FoundFile], tally: Tally) -> list[InputFile]:
+    """The changed files whose old and new events all lie in the replaced range: the store has them now as they are."""
+    assert work.replacing is not None
+    start, end = work.replacing
+    changed = {file.path for file in work.inputs.changed}
+    found = []
+    for file in files:
+        before, now = work.ledger.get(file.path), tally.files.get(file.path)
+        inside = [
+            span.oldest is None or span.newest is None or (span.oldest >= start and span.newest < end)
+            for span in (before, now)
+            if span is not None
+        ]
+        if file.path in changed and all(inside):
+            found.append(_input_file(file, tally))
+    return found
+
+
+def _input_file(file: FoundFile, tally: Tally) -> InputFile:
+    seen = tally.files.get(file.path)
+    if seen is None:
+        return InputFile(file.path, file.size, file.fingerprint, 0, file.modified)
+    return InputFile(file.path, file.size, file.fingerprint, seen.rows, file.modified, seen.oldest, seen.newest)
+
+
+def _sketched(tables: Sequence[pa.Table], settings: StreamSettings) -> SketchTables:
+    rows = pa.concat_tables([table.drop_columns("tally") for table in tables] or [empty_table(settings)])
+    rows = rows.append_column("length", pa.repeat(pa.scalar(settings.epoch, pa.int64()), rows.num_rows))
+    sketches = [
+        rows.select(["source", "start", "length", family])
+        .rename_columns(["source", "start", "length", "payload"])
+        .append_column("family", pa.repeat(pa.scalar(family), rows.num_rows))
+        for family in settings.families
+    ]
+    return SketchTables(rows.select(EPOCHS.names), pa.concat_tables(sketches))

@@ -1,0 +1,140 @@
+"""The work of a run on one stream, found before any row is read: new files, and what a backfill replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ingest.driver.input_files import FoundFile, Inputs, compare, find_files
+from ingest.driver.run_options import RunOptions
+from ingest.driver.settings import SettingsError, StreamSettings
+from ingest.driver.summary import StreamOutcome
+from sketches.errors import WaneError
+from sketches.events import Kind
+from sketches.formatting import listed
+from store.keys import scope_fault, spans_epochs
+from store.serving.catalogue import StoredStream, read_catalogue
+from store.writing.ledger import KnownFile, known_files
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWork:
+    """The files of a stream, what is to be done with them, and what the store knows of the stream."""
+
+    settings: StreamSettings
+    inputs: Inputs
+    outcome: StreamOutcome
+    stored: StoredStream | None
+    reread: Sequence[FoundFile] = ()  # files that a backfill reads again
+    replacing: tuple[int, int] | None = None
+    ledger: Mapping[str, KnownFile] = field(default_factory=dict)
+
+    @property
+    def is_needed(self) -> bool:
+        return bool(self.inputs.new or self.inputs.copies or self.replacing)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of values of the stream, once it has events."""
+        kind = _stored_settings(self.stored).get("kind")
+        return Kind(kind) if kind in list(Kind) else None
+
+
+def find_work(stream: StreamSettings, store: Path, options: RunOptions) -> StreamWork:
+    """Compare the files of a stream with the ledger; reads no rows and changes nothing."""
+    ledger = known_files(store, stream.name)
+    stored = read_catalogue(store).streams.get(stream.name) if store.exists() else None
+    inputs = compare(find_files(stream), ledger)
+    outcome = StreamOutcome(
+        stream.name,
+        known=len(inputs.known),
+        changed=[file.path for file in inputs.changed],
+        unreadable=dict(inputs.unreadable),
+        copies={file.path: original for file, original in inputs.copies},
+    )
+    work = StreamWork(stream, inputs, outcome, stored, ledger={known.path: known for known in ledger})
+    try:
+        _check_fixed(stream, stored)
+        _check_scopes(stream, stored, replacing=options.backfill is not None)
+        return work if options.backfill is None else _with_backfill(work, options, options.backfill)
+    except WaneError as error:
+        outcome.error = str(error)
+        return work
+
+
+def _check_fixed(stream: StreamSettings, stored: StoredStream | None) -> None:
+    before = _stored_settings(stored)
+    for name, value in stream.fixed().items():
+        if name in before and before[name] != value:
+            raise SettingsError(
+                f"{name} of stream {stream.name!r} is {value!r}, but its stored sketches were built with "
+                f"{before[name]!r} and do not merge with others; give it back, or the stream another name"
+            )
+
+
+def _check_scopes(stream: StreamSettings, stored: StoredStream | None, *, replacing: bool) -> None:
+    """Refuse now what the commit would refuse after all the work."""
+    if stored is None or not stored.epochs:
+        return
+    brought = set(filter(spans_epochs, stream.families))
+    fault = scope_fault(stored.spanning_families, brought, replacing=replacing)
+    if fault is not None:
+        raise SettingsError(f"stream {stream.name!r}: {fault}")
+
+
+def _stored_settings(stored: StoredStream | None) -> Mapping[str, Any]:
+    return {} if stored is None else stored.described
+
+
+def _with_backfill(work: StreamWork, options: RunOptions, wanted: tuple[int, int]) -> StreamWork:
+    """Widen the wanted range to whole epochs, and find the files that hold events in it."""
+    start, end = _whole_epochs(wanted, work)
+    present = [*work.inputs.known, *work.inputs.changed, *(file for file, _ in work.inputs.copies)]
+    spans = {entry.fingerprint: entry for entry in work.ledger.values() if entry.rows}
+    new = {file.fingerprint for file in work.inputs.new}
+    reread: dict[str, FoundFile] = {}
+    for file in present:
+        entry = work.ledger.get(file.path)
+        content = file.fingerprint or (entry.fingerprint if entry is not None else "")
+        if content not in new and (content not in spans or _overlaps(spans[content], start, end)):
+            reread.setdefault(content, file)
+    missing = [
+        entry.path
+        for entry in work.inputs.gone
+        if entry.rows and _overlaps(entry, start, end) and entry.fingerprint not in reread
+    ]
+    if missing and not options.allow_missing:
+        raise SettingsError(
+            f"the backfill of stream {work.settings.name!r} would lose events of files that are gone: "
+            f"{listed(missing)}; bring them back, or say --allow-missing"
+        )
+    work.outcome.replaced = (start, end)
+    return replace(work, reread=sorted(reread.values(), key=lambda file: file.path), replacing=(start, end))
+
+
+def _whole_epochs(wanted: tuple[int, int], work: StreamWork) -> tuple[int, int]:
+    length = work.settings.epoch
+    start, end = wanted[0] // length * length, -(-wanted[1] // length) * length
+    if end <= start:
+        raise SettingsError(f"the backfill from {wanted[0]} to {wanted[1]} is empty; the end must lie after the start")
+    while True:  # epochs that were joined to longer ones may reach beyond the edges
+        cut = [
+            epoch
+            for epoch in (work.stored.epochs if work.stored else ())
+            if epoch.start < end and epoch.start + epoch.length > start
+        ]
+        wider = (
+            min([start, *(epoch.start for epoch in cut)]),
+            max([end, *(epoch.start + epoch.length for epoch in cut)]),
+        )
+        if wider == (start, end):
+            return wider
+        start, end = wider
+
+
+def _overlaps(entry: KnownFile, start: int, end: int) -> bool:
+    if entry.oldest is None or entry.newest is None:
+        return True
+    return entry.oldest < end and entry.newest >= start

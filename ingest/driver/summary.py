@@ -1,0 +1,119 @@
+"""What a run of ingest did: as JSON, and as lines for people and for cron's mail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sketches.formatting import counted
+
+_SHOWN: Final = 10  # files of one sort that are named one by one
+
+
+def _printable(line: str) -> str:
+    """The line with control characters replaced: the name of a file could break the line or steer the terminal."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
+
+
+@dataclass
+class StreamOutcome:
+    """What a run did for one stream."""
+
+    stream: str
+    files: int = 0
+    known: int = 0
+    rows: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+    conflicts: int = 0
+    conflicts_exact: bool = True
+    sources: int = 0
+    epochs: int = 0
+    sketches: int = 0
+    bytes: int = 0
+    replaced: tuple[int, int] | None = None
+    copies: dict[str, str] = field(default_factory=dict)  # path → the same content
+    changed: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)  # path → why
+    error: str | None = None
+
+    @property
+    def needs_attention(self) -> bool:
+        return bool(self.changed or self.unreadable)
+
+    def lines(self) -> Iterator[str]:
+        files = f"{counted(self.files, 'new file')}, {self.known:,} known before"
+        yield f"{self.stream}: {counted(self.rows, 'row')} of {files}"
+        if self.sketches:
+            yield (
+                f"  {counted(self.sketches, 'sketch', 'sketches')} of {self.bytes / 1e6:,.2f} MB for "
+                f"{counted(self.sources, 'source')} in {counted(self.epochs, 'epoch')}"
+            )
+        for reason, rows in self.rejected.items():
+            yield f"  rejected {counted(rows, 'row')}: {reason} (wane info shows some)"
+        if self.conflicts:
+            about = "" if self.conflicts_exact else "about "
+            yield f"  {about}{counted(self.conflicts, 'id')} shared by different events, each of which counts by itself"
+        for path, original in list(self.copies.items())[:_SHOWN]:
+            yield f"  {path} has the content of {original} and was not read"
+        if len(self.copies) > _SHOWN:
+            yield f"  and {len(self.copies) - _SHOWN} more files with known content"
+        yield from (f"  {line}" for line in self.problems())
+
+    def problems(self) -> Iterator[str]:
+        if self.error is not None:
+            yield f"{self.stream} failed, nothing of it was committed: {self.error}"
+        for path in self.changed[:_SHOWN]:
+            yield f"{path} has changed since it was read and was not read again; --backfill replaces what it brought"
+        if len(self.changed) > _SHOWN:
+            yield f"and {len(self.changed) - _SHOWN} more files have changed since they were read"
+        for path, reason in list(self.unreadable.items())[:_SHOWN]:
+            yield f"{path} was left for the next run: {reason}"
+        if len(self.unreadable) > _SHOWN:
+            yield f"and {len(self.unreadable) - _SHOWN} more files were left for the next run"
+
+
+@dataclass
+class Summary:
+    """What a run did."""
+
+    outcomes: list[StreamOutcome]
+    generation: int | None = None  # None: there was nothing to commit
+    seconds: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        return sum(outcome.rows for outcome in self.outcomes)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "seconds": round(self.seconds, 3),
+            "rows": self.rows,
+            "rows_per_second": round(self.rows / self.seconds) if self.seconds else 0,
+            "streams": [
+                {name: getattr(outcome, name) for name in outcome.__dataclass_fields__} for outcome in self.outcomes
+            ],
+        }
+
+    @property
+    def exit_code(self) -> int:
+        """0: done; 1: a stream failed; 3: done, but a file needs attention."""
+        if any(outcome.error is not None for outcome in self.outcomes):
+            return 1
+        return 3 if any(outcome.needs_attention for outcome in self.outcomes) else 0
+
+    def lines(self) -> Iterator[str]:
+        """All that a run did."""
+        for outcome in self.outcomes:
+            yield from map(_printable, outcome.lines())
+        if self.generation is None:
+            yield f"Nothing to commit; took {self.seconds:.1f} s."
+        else:
+            speed = f", {self.rows / self.seconds:,.0f} rows per second" if self.rows and self.seconds else ""
+            yield f"Committed as generation {self.generation} in {self.seconds:.1f} s{speed}."
+
+    def problems(self) -> Iterator[str]:
+        """Only what needs attention."""
+        for outcome in self.outcomes:
+            yield from map(_printable, outcome.problems())

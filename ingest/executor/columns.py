@@ -1,0 +1,366 @@
+"""From raw columns to events: converts Arrow columns to numpy columns, and says why a row is rejected. No loop by row.
+
+All values of a stream have one kind: whole numbers, numbers or keys. Columns of other types are converted to it, and a
+row whose value cannot be converted is rejected. The limits of an event are in `sketches.event_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sketches.arrays import Flags
+from sketches.event_rules import (
+    LONGEST_KEY,
+    LONGEST_SOURCE,
+    MAX_TIME,
+    MAX_VALUE,
+    MAX_WEIGHT,
+    MIN_WEIGHT,
+    NUMBER,
+    WHOLE_NUMBER,
+)
+from sketches.events import Kind
+from sketches.hashing import hash_text
+from sketches.units import TimeUnit
+
+Faults = list[tuple[Flags, str]]
+
+_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+# Reasons are stored with the rejected rows: another wording would count as another reason.
+_NOT_WHOLE: Final = "value is not a whole number, as the stream's values are"
+_TOO_LARGE: Final = "value is larger than 2^63"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What rows are converted to: the kind of values, the unit of time, and which times are accepted."""
+
+    kind: Kind
+    unit: TimeUnit
+    earliest: int = -MAX_TIME
+    latest: int = MAX_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """The rows that are events. For each row of the input, `fault` is the number of its reason in `reasons`, or 0 where
+    the row is an event; it is None where all of them are."""
+
+    sources: NDArray[np.int32]  # numbers in source_names
+    source_names: list[str]
+    ids: NDArray[np.uint64]
+    times: NDArray[np.int64]
+    values: NDArray[Any]
+    weights: NDArray[np.int64]
+    labels: dict[int, str]
+    fault: NDArray[np.uint8] | None
+    reasons: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+def kind_of(column: pa.DataType) -> Kind | None:
+    """The kind of values of this type; None where they are neither numbers nor text."""
+    column = _plain(column)
+    if pa.types.is_integer(column) or pa.types.is_boolean(column) or pa.types.is_null(column):
+        return Kind.INTEGER
+    if pa.types.is_floating(column) or pa.types.is_decimal(column):
+        return Kind.FLOAT
+    return Kind.KEY if _is_text(column) else None
+
+
+def type_fault(role: str, column: pa.DataType) -> str | None:
+    """Why a column of this type cannot be this part of an event, and what would help; None where it can."""
+    column = _plain(column)
+    whole = pa.types.is_integer(column) or pa.types.is_null(column)
+    number = whole or pa.types.is_floating(column) or pa.types.is_decimal(column)
+    if role == "time" and not (number or pa.types.is_timestamp(column) or pa.types.is_date(column)):
+        return "it must be a timestamp or a number of time units; text becomes one with to_timestamp(...)"
+    if role == "weight" and not number:
+        return "it must be a whole number; text becomes one with int(...)"
+    if role == "id" and (pa.types.is_floating(column) or pa.types.is_nested(column) or pa.types.is_boolean(column)):
+        return "it must be whole numbers or text; several columns make one id with concat_ws('/', a, b)"
+    if role == "value" and kind_of(column) is None:
+        return "it must be a number or text; other types become one with double(...) or string(...)"
+    if role == "source" and pa.types.is_nested(column):
+        return "it must be text or a number"
+    return None
+
+
+def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRows:
+    """Convert the five columns of a batch, and leave out the rows that are not events."""
+    columns = {role: simplified(column) for role, column in columns.items()}
+    faults: Faults = []
+    sources, names = _texts(columns["source"], "source", LONGEST_SOURCE, faults)
+    ids = _ids(columns["id"], faults)
+    times = _times(columns["time"], conversion, faults)
+    values, labels = _values(columns["value"], conversion.kind, faults)
+    weights = _weights(columns["weight"], faults)
+    if not faults:
+        return CheckedRows(sources, names, ids, times, values, weights, labels, None)
+    fault = np.zeros(len(times), np.uint8)
+    for number, (mask, _) in enumerate(faults, start=1):
+        fault[mask & (fault == 0)] = number
+    keep = fault == 0
+    return CheckedRows(
+        sources[keep],
+        names,
+        ids[keep],
+        times[keep],
+        values[keep],
+        weights[keep],
+        labels,
+        fault,
+        tuple(reason for _, reason in faults),
+    )
+
+
+def _plain(column: pa.DataType) -> pa.DataType:
+    return column.value_type if pa.types.is_dictionary(column) else column
+
+
+def _is_text(column: pa.DataType) -> bool:
+    return bool(pa.types.is_string(column) or pa.types.is_large_string(column) or pa.types.is_string_view(column))
+
+
+def simplified(array: pa.Array) -> pa.Array:
+    """The same column in a type that Arrow's functions know: they do not know views, extensions and half floats."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        entries = simplified(array.dictionary)
+        if not (_is_text(entries.type) or _is_bytes(entries.type)):
+            return entries.take(array.indices)
+        same = entries.type == array.type.value_type
+        return array if same else pa.DictionaryArray.from_arrays(array.indices, entries)
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if pa.types.is_binary_view(array.type) or pa.types.is_fixed_size_binary(array.type):
+        return array.cast(pa.large_binary())
+    return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
+
+
+def as_text(array: pa.Array) -> pa.Array:
+    """A column as text, the same on every machine: times with a zone are written in UTC, without a list of zones."""
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        return pc.binary_join_element_wise(array.cast(pa.timestamp(array.type.unit)).cast(pa.string()), "Z", "")
+    return array if _is_text(array.type) else array.cast(pa.string(), safe=False)  # bytes may be text that is not UTF-8
+
+
+def as_utf8(array: pa.Array) -> pa.Array:
+    """A column of text in which bytes that are not UTF-8 are replaced by the replacement character."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = array.cast(pa.large_binary()).to_pylist()
+        return pa.array([None if text is None else text.decode(errors="replace") for text in raw], pa.large_string())
+    return array
+
+
+def _is_bytes(column: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(column) or pa.types.is_large_binary(column))
+
+
+def _reject(faults: Faults, mask: Flags, reason: str) -> None:
+    if mask.any():
+        faults.append((mask, reason))
+
+
+def _filled(array: pa.Array, filler: Any, faults: Faults, reason: str) -> pa.Array:
+    """The array with nulls replaced by the filler; their rows are rejected."""
+    if array.null_count == 0:
+        return array
+    _reject(faults, array.is_null().to_numpy(zero_copy_only=False), reason)
+    return array.fill_null(filler)
+
+
+def _numpy(array: pa.Array) -> NDArray[Any]:
+    result: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return result
+
+
+def _encoded(array: pa.Array, faults: Faults, reason: str) -> tuple[NDArray[np.int32], pa.Array]:
+    """Each row as a number into the distinct texts, and these texts. Rows without a text are rejected."""
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = _numpy(_filled(array.indices, 0, faults, reason)).astype(np.int32, copy=False)
+    distinct = array.dictionary
+    if len(distinct) == 0:
+        distinct = pa.array([""], distinct.type)
+    if distinct.null_count:  # the dictionary of a file may itself hold a null
+        _reject(faults, _numpy(distinct.is_null())[codes], reason)
+        distinct = distinct.fill_null("")
+    return codes, distinct
+
+
+def _texts(array: pa.Array, role: str, longest: int, faults: Faults) -> tuple[NDArray[np.int32], list[str]]:
+    """Each row of a source or a key as a number into the distinct texts, and these texts."""
+    if not pa.types.is_dictionary(array.type):
+        array = as_text(array)
+    elif not _is_text(array.type.value_type):
+        array = pa.DictionaryArray.from_arrays(array.indices, as_text(array.dictionary))
+    codes, distinct = _encoded(array, faults, f"no {role}")
+    readable = as_utf8(distinct)
+    if readable is not distinct:
+        broken = pc.not_equal(readable.cast(pa.large_binary()), distinct.cast(pa.large_binary()))
+        _reject(faults, _numpy(broken)[codes], f"{role} is not UTF-8 text")
+    lengths = _numpy(pc.binary_length(distinct))
+    if lengths.max() > longest:
+        _reject(faults, (lengths > longest)[codes], f"{role} is longer than {longest:,} bytes")
+    return codes, readable.to_pylist()
+
+
+def _ids(array: pa.Array, faults: Faults) -> NDArray[np.uint64]:
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.int64())
+    if pa.types.is_integer(array.type):
+        whole = _numpy(_filled(array, 0, faults, "no id"))
+        return whole.view(np.uint64) if whole.dtype.itemsize == 8 else whole.astype(np.int64).view(np.uint64)
+    plain = _plain(array.type)
+    codes, distinct = _encoded(array if _is_text(plain) or _is_bytes(plain) else as_text(array), faults, "no id")
+    return hash_text(distinct.cast(pa.large_binary()).to_pylist())[codes]
+
+
+def _times(array: pa.Array, conversion: Conversion, faults: Faults) -> NDArray[np.int64]:
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("s" if pa.types.is_date32(array.type) else "ms"))
+    if pa.types.is_timestamp(array.type):
+        resolution = _PER_SECOND[array.type.unit]
+        array = _filled(array.cast(pa.int64()), 0, faults, "no time")
+        times = _in_units(
+            _numpy(array), Fraction(conversion.unit.denominator, conversion.unit.numerator * resolution), faults
+        )
+    else:
+        times = _floored(array, faults)
+    if len(times) and (times.min() < conversion.earliest or times.max() > conversion.latest):
+        _reject(faults, (times < -MAX_TIME) | (times > MAX_TIME), "time is out of range")
+        _reject(faults, times > conversion.latest, "time lies further in the future than max_future")
+        _reject(faults, times < conversion.earliest, "time lies further back than max_age")
+    return times
+
+
+def _in_units(stamps: NDArray[np.int64], per_stamp: Fraction, faults: Faults) -> NDArray[np.int64]:
+    """floor(stamp · units per stamp), exactly."""
+    top, bottom = per_stamp.numerator, per_stamp.denominator
+    if top > 1 and len(stamps) and np.abs(stamps.astype(np.float64)).max() > MAX_TIME / top:
+        far = np.abs(stamps.astype(np.float64)) > MAX_TIME / top
+        _reject(faults, far, "time is out of range")
+        stamps = np.where(far, 0, stamps)
+    scaled = stamps * top if top > 1 else stamps
+    return scaled // bottom if bottom > 1 else scaled
+
+
+def _floored(array: pa.Array, faults: Faults) -> NDArray[np.int64]:
+    """Numbers of time units, rounded down to whole numbers."""
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.int64())
+    array = _filled(array, 0, faults, "no time")
+    if pa.types.is_decimal(array.type):
+        return _decimals(array)[0]
+    numbers = _numpy(array)
+    if numbers.dtype.kind == "f":
+        fine = np.abs(numbers) <= MAX_TIME
+        _reject(faults, np.isnan(numbers), "time is not a number")
+        _reject(faults, ~fine, "time is out of range")
+        return np.floor(np.where(fine, numbers, 0.0)).astype(np.int64)
+    if numbers.dtype == np.uint64:
+        _reject(faults, numbers > MAX_TIME, "time is out of range")
+        numbers = np.minimum(numbers, MAX_TIME)
+    return numbers.astype(np.int64, copy=False)
+
+
+def _values(array: pa.Array, kind: Kind, faults: Faults) -> tuple[NDArray[Any], dict[int, str]]:
+    if kind is Kind.KEY:
+        return _keys(array, faults)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if _is_text(array.type):
+        array = _parsed(array, kind, faults)
+    elif pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
+        array = array.cast(pa.int64())
+    array = _filled(array, 0, faults, "no value")
+    if pa.types.is_decimal(array.type):
+        if kind is Kind.INTEGER:
+            numbers, whole, fits = _decimals(array)
+            _reject(faults, ~whole, _NOT_WHOLE)
+            _reject(faults, ~fits, _TOO_LARGE)
+            return numbers, {}
+        array = array.cast(pa.float64(), safe=False)
+    numbers = _numpy(array)
+    if numbers.dtype.kind == "f":
+        numbers = numbers.astype(np.float64, copy=False)  # in 32 bits the largest value would round to infinity
+        fine = np.abs(numbers) <= MAX_VALUE  # NaN is not, either
+        if not fine.all():
+            _reject(faults, ~np.isfinite(numbers), "value is not a finite number")
+            _reject(faults, ~fine, f"value is larger than {MAX_VALUE:g}")
+            numbers = np.where(fine, numbers, 0)
+        if kind is Kind.FLOAT:
+            return numbers + 0.0, {}  # + 0.0: minus zero is zero
+        _reject(faults, numbers != np.rint(numbers), _NOT_WHOLE)
+        fits = (numbers >= -(2.0**63)) & (numbers < 2.0**63)
+        _reject(faults, ~fits, _TOO_LARGE)
+        return np.where(fits, numbers, 0).astype(np.int64), {}
+    if kind is Kind.FLOAT:
+        return numbers.astype(np.float64), {}
+    if numbers.dtype == np.uint64:
+        _reject(faults, numbers >= 1 << 63, _TOO_LARGE)
+    return numbers.astype(np.int64, copy=False), {}
+
+
+def _keys(array: pa.Array, faults: Faults) -> tuple[NDArray[np.uint64], dict[int, str]]:
+    codes, texts = _texts(array, "value", LONGEST_KEY, faults)
+    hashes = hash_text(texts)
+    return hashes[codes], dict(zip(hashes.tolist(), texts, strict=True))
+
+
+def _decimals(array: pa.Array) -> tuple[NDArray[np.int64], Flags, Flags]:
+    """Decimals rounded down exactly, which of them were whole, and which fit in 64 bits; others end at the limits."""
+    signs = _numpy(array.cast(pa.float64(), safe=False))
+    wide, down = array, array
+    if array.type.scale > 0:
+        wide = array.cast(pa.decimal256(76, array.type.scale))  # rounding down may take a digit more
+        down = pc.floor(wide)
+    near = np.abs(signs) <= 2.0**63
+    numbers = _numpy(pc.if_else(near, down, pa.scalar(0, down.type)).cast(pa.int64(), safe=False))
+    fits = near & ((numbers < 0) == (signs < 0))  # beyond the limits by less than a float can tell, the sign flips
+    limits = np.iinfo(np.int64)
+    return np.where(fits, numbers, np.where(signs < 0, limits.min, limits.max)), _numpy(pc.equal(down, wide)), fits
+
+
+def _parsed(array: pa.Array, kind: Kind, faults: Faults) -> pa.Array:
+    """Numbers that are written as text. Rows with other text are rejected; null stays null."""
+    trimmed = pc.utf8_trim_whitespace(as_utf8(array))
+    reads = pc.match_substring_regex(trimmed, f"^{WHOLE_NUMBER if kind is Kind.INTEGER else NUMBER}$")
+    _reject(faults, ~_numpy(reads.fill_null(True)), "value is text that is not a number of the stream's kind")
+    numbers = pc.ascii_ltrim(pc.if_else(reads, trimmed, "0"), "+")
+    return pc.if_else(array.is_valid(), numbers, None).cast(pa.int64() if kind is Kind.INTEGER else pa.float64())
+
+
+def _weights(array: pa.Array, faults: Faults) -> NDArray[np.int64]:
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.int64())
+    array = _filled(array, 1, faults, "no weight")
+    if pa.types.is_decimal(array.type):
+        numbers, whole, _ = _decimals(array)
+        _reject(faults, ~whole, "weight is not a whole number")
+    else:
+        numbers = _numpy(array)
+    if numbers.dtype.kind == "f":
+        _reject(faults, ~np.isfinite(numbers), "weight is not a finite number")
+        whole = np.isfinite(numbers) & (numbers == np.rint(numbers))
+        _reject(faults, ~whole, "weight is not a whole number")
+        numbers = np.where(whole, np.clip(numbers, -1.0, 2.0 * MAX_WEIGHT), 1).astype(np.int64)
+    if len(numbers) and (numbers.min() < MIN_WEIGHT or numbers.max() > MAX_WEIGHT):
+        _reject(faults, numbers < MIN_WEIGHT, "weight is not positive")
+        _reject(faults, numbers > MAX_WEIGHT, f"weight is larger than 2^{MAX_WEIGHT.bit_length() - 1}")
+    return numbers.astype(np.int64, copy=False)

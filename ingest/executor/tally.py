@@ -1,0 +1,177 @@
+"""What a worker counts besides sketching: rows by file, rejected rows with examples, ids that several events share.
+
+The tallies of parts of the data merge, in any order, to the tally of all of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ingest.executor.columns import as_text, as_utf8, simplified
+from sketches.arrays import Words
+from sketches.hashing import event_hashes, finalise
+
+EXAMPLES: Final = 10  # of rejected rows, for each reason
+_LONGEST_EXAMPLE: Final = 200  # characters of one column
+_IDS_KEPT: Final = 8192
+_ALL: Final = (1 << 64) - 1
+
+Example = tuple[tuple[bool, str], ...]
+
+
+@dataclass
+class FileTally:
+    """Rows read of a file, rejected ones included, and the times of its events."""
+
+    rows: int = 0
+    oldest: int | None = None
+    newest: int | None = None
+
+    def add(self, rows: int, oldest: int | None, newest: int | None) -> None:
+        self.rows += rows
+        if oldest is not None and newest is not None:
+            self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
+            self.newest = newest if self.newest is None else max(self.newest, newest)
+
+
+@dataclass
+class RejectTally:
+    """The rows rejected for one reason. Its examples are the first in the order of their texts, on any worker."""
+
+    rows: int = 0
+    examples: list[Example] = field(default_factory=list)
+
+    def add(self, rows: int, examples: list[Example]) -> None:
+        self.rows += rows
+        self.examples = sorted({*self.examples, *examples})[:EXAMPLES]
+
+
+class SharedIds:
+    """Finds ids that several different events share, from the ids with the smallest hashes.
+
+    The count is exact for up to 8,192 different ids. Beyond that it is an estimate from so many of them. Of each id two
+    different events are kept, which is enough to know that it is shared.
+    """
+
+    def __init__(self) -> None:
+        self._ids: Words = np.empty(0, np.uint64)
+        self._events: Words = np.empty(0, np.uint64)
+        self._limit = _ALL
+
+    def add(self, ids: Words, times: NDArray[np.int64], values: NDArray[Any], weights: NDArray[np.int64]) -> None:
+        start, step = 0, 4 * _IDS_KEPT
+        while start < len(ids):  # the first rows set a limit by which most of the others are left out at once
+            part = slice(start, start + step)
+            hashes = finalise(ids[part])
+            low = np.flatnonzero(hashes <= np.uint64(self._limit))
+            columns = (column[part][low].view(np.uint64) for column in (ids, times, values, weights))
+            self._join(hashes[low], np.asarray(event_hashes(*columns, np.uint64(0))))
+            start, step = start + step, 2 * step
+
+    def _join(self, ids: Words, events: Words) -> None:
+        ids, events = np.concatenate([self._ids, ids]), np.concatenate([self._events, events])
+        order = np.lexsort((events, ids))
+        ids, events = ids[order], events[order]
+        another = np.ones(len(ids), np.bool_)
+        another[1:] = ids[1:] != ids[:-1]
+        fresh = another.copy()
+        fresh[1:] |= events[1:] != events[:-1]
+        distinct = ids[another]
+        if len(distinct) > _IDS_KEPT:
+            self._limit = min(self._limit, int(distinct[_IDS_KEPT - 1]))
+        ids, events = ids[fresh], events[fresh]
+        few = np.ones(len(ids), np.bool_)
+        few[2:] = ids[2:] != ids[:-2]
+        few &= ids <= np.uint64(self._limit)
+        self._ids, self._events = ids[few], events[few]
+
+    @property
+    def conflicts(self) -> int:
+        """About how many ids are shared by different events."""
+        shared = int(np.count_nonzero(self._ids[1:] == self._ids[:-1]))
+        return shared if self._limit == _ALL else round(shared * (_ALL / self._limit))
+
+    @property
+    def exact(self) -> bool:
+        return self._limit == _ALL
+
+    def to_bytes(self) -> bytes:
+        return np.concatenate([[np.uint64(self._limit)], self._ids, self._events]).astype("<u8").tobytes()
+
+    def merge_bytes(self, data: bytes) -> None:
+        words = np.frombuffer(data, "<u8").astype(np.uint64)
+        self._limit = min(self._limit, int(words[0]))
+        ids, events = np.split(words[1:], 2)
+        self._join(ids, events)
+
+
+@dataclass
+class Tally:
+    """What was counted in some part of the data."""
+
+    files: dict[str, FileTally] = field(default_factory=dict)
+    rejects: dict[str, RejectTally] = field(default_factory=dict)
+    shared_ids: SharedIds = field(default_factory=SharedIds)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files.values())
+
+    def reject(self, columns: Mapping[str, pa.Array], fault: NDArray[np.uint8], reasons: tuple[str, ...]) -> None:
+        """Count the rejected rows of a batch by reason, and keep some of them as they were found."""
+        for number, reason in enumerate(reasons, start=1):
+            rows = np.flatnonzero(fault == number)
+            if len(rows):
+                self.rejects.setdefault(reason, RejectTally()).add(len(rows), _examples(columns, rows))
+
+    def to_bytes(self) -> bytes:
+        shape = {
+            "files": {name: [file.rows, file.oldest, file.newest] for name, file in self.files.items()},
+            "rejects": {reason: [tally.rows, tally.examples] for reason, tally in self.rejects.items()},
+        }
+        head = json.dumps(shape).encode()
+        return len(head).to_bytes(8, "little") + head + self.shared_ids.to_bytes()
+
+    def merge_bytes(self, data: bytes) -> None:
+        end = 8 + int.from_bytes(data[:8], "little")
+        shape = json.loads(data[8:end])
+        for name, numbers in shape["files"].items():
+            self.files.setdefault(name, FileTally()).add(*numbers)
+        for reason, (rows, examples) in shape["rejects"].items():
+            found = [tuple((missing, text) for missing, text in example) for example in examples]
+            self.rejects.setdefault(reason, RejectTally()).add(rows, found)
+        self.shared_ids.merge_bytes(data[end:])
+
+
+EXAMPLE_COLUMNS: Final = ("file", "time", "source", "id", "value", "weight")
+
+
+def example_as_dict(example: Example) -> dict[str, str | None]:
+    """An example by column name; None where the column had no value."""
+    return {name: None if missing else text for name, (missing, text) in zip(EXAMPLE_COLUMNS, example, strict=True)}
+
+
+def _examples(columns: Mapping[str, pa.Array], rows: NDArray[np.intp]) -> list[Example]:
+    picked = pa.table({name: _as_text(simplified(columns[name]).take(pa.array(rows))) for name in EXAMPLE_COLUMNS})
+    if len(rows) > EXAMPLES:
+        # equal ones are one example, however many of them there are in this batch
+        picked = picked.group_by(list(EXAMPLE_COLUMNS)).aggregate([])
+        keys = [(name, "ascending") for name in EXAMPLE_COLUMNS]
+        picked = picked.take(pc.select_k_unstable(picked, EXAMPLES, keys))
+    return [tuple((text is None, text or "") for text in row.values()) for row in picked.to_pylist()]
+
+
+def _as_text(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+        array = pa.array([None if item is None else item.hex() for item in array.to_pylist()], pa.string())
+    return pc.utf8_slice_codeunits(as_utf8(as_text(array)), 0, _LONGEST_EXAMPLE)

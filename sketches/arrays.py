@@ -1,0 +1,30 @@
+"""The types of arrays that all modules speak of, and the one form in which arrays go into compiled kernels."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]  # hashes, codes and other patterns of 64 bits
+Flags = NDArray[np.bool_]
+Rows = NDArray[np.intp]  # row numbers
+Levels = NDArray[np.uint8]  # small numbers: levels of a ladder, heights in a tree
+Bytes = NDArray[np.uint8]
+Column = NDArray[Any]  # values: integers, floats or hashes of keys
+Limits = tuple[Floats, Floats, Floats]  # value, lower and upper limit, one entry per as-of time
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+def frozen(column: NDArray[_Number]) -> NDArray[_Number]:
+    """The column read-only, contiguous and aligned: numba compiles a kernel anew for every other way to hold numbers.
+
+    Read-only because bytes and Arrow's columns are.
+    """
+    view = np.require(column, requirements=["C", "A"]).view()
+    view.flags.writeable = False
+    return view

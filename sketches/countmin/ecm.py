@@ -1,0 +1,275 @@
+"""The `ecm` family: Count-Min sketches whose counters are windows (paper E), for keys from a huge domain.
+
+Every counter keeps a log of times (`sketches.countmin.window_logs`). So it can be read over any window, and hence under
+any decay: each entry of a log is a mass with the range of times in which its arrivals came. The logs of several epochs
+and sources are read side by side, which costs no accuracy. Only sketches that are merged to be *stored* are aggregated
+as in paper E §5, with the error that it states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sketches.arrays import Floats, Ints, Words, frozen
+from sketches.countmin.askable_counters import ANSWERED, FAMILY, AskableCounters
+from sketches.countmin.counter_places import clamped
+from sketches.countmin.counting import count_logs, count_waves, heavy_rows
+from sketches.countmin.ecm_parameters import EcmParameters, Keeping, Purpose
+from sketches.countmin.log_bytes import read_logs, write_logs
+from sketches.countmin.randomised_waves import Waves, capacity
+from sketches.countmin.window_logs import Basis, Logs, aggregated, room
+from sketches.encoding.bodies import read_head, write_head
+from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
+from sketches.encoding.value_codes import codes_of
+from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
+from sketches.estimate import Estimate, Series
+from sketches.event_rules import MAX_TIME
+from sketches.events import Events, Extremes, Kind, Labels
+from sketches.family import Abilities, Built, Promise, Sketch, mergeable
+from sketches.papers import ECM_SKETCHES
+from sketches.question import NEEDS_ORDER, Question
+from sketches.units import SECOND, TimeUnit
+
+
+@dataclass(frozen=True)
+class Ecm(Sketch):
+    """Mergeable Count-Min sketch over sliding windows: how often keys came, in any window, under any decay.
+
+    Question: decayed sum of the weights; frequency of a value; heavy hitters; self-join size and inner product of two
+    sources; for whole numbers, where built with `bits`, rank, quantiles, and sums and shares over v ≥ tau or a range.
+
+    Guarantee: with D the decayed sum, a frequency errs by at most ε·D with probability 1 - δ over the seed (E, Theorems
+    1 and 3), an inner product by at most ε·D·D' where built for `purpose="inner"` (Theorem 2). Heavy hitters of φ:
+    every value with a share of φ + ε is listed, and with probability 1 - δ none with less than φ (Theorem 5). The sum
+    itself is never outside its bounds. The logs of epochs and sources that are asked together lose nothing; what is
+    merged to be stored h times has counters that err by (1 + ε)^(h + 1) - 1 instead of ε (E §5.1), and answers say so.
+
+    Not bounded: heavy hitters as of a time before the newest event, of which some may be missing unless built with
+    `bits`; values below ε·D, of which the estimate is only an upper bound; sums over ranges err by ε_cm·D for each of
+    up to `bits` dyadic parts. Rows that come twice count twice. With `basis="count"` windows are of the last arrivals,
+    in steps of one second each, and such sketches cannot be merged (E §5.1, Figure 2).
+
+    Memory: (e/ε_cm)·ln(1/δ) counters of O(log N/ε_sw) times each: ε = δ = 0.1 keeps 168 counters, 22,000 times of a
+    million arrivals, 45 kB on the wire; with `bits` as many more for each bit.
+
+    >>> events = Events.of(ids=range(5000), times=range(5000), values=[f"k{i % 9}" for i in range(5000)])
+    >>> sketch = Ecm.build(events, epsilon=0.1)
+    >>> estimate = sketch.answer(Question("frequency", "window:1000s", value="k3"))
+    >>> estimate.lower <= 1 / 9 <= estimate.upper
+    True
+
+    Reference: Papapetrou, Garofalakis, Deligiannakis, Sketch-based querying of distributed sliding-window data streams
+    (paper E).
+    """
+
+    family: ClassVar[str] = FAMILY
+    merged_to_answer: ClassVar[bool] = False
+    abilities: ClassVar[Abilities] = Abilities(ANSWERED)
+
+    parameters: EcmParameters
+    logs: Logs | Waves = field(repr=False)
+    depth: int  # aggregations between the arrivals and these logs: h
+    candidates: Words = field(repr=False)  # codes of every value that was heavy in some suffix
+    kind: Kind
+    labels: Labels = field(repr=False)
+    extremes: Extremes
+
+    @classmethod
+    def build(
+        cls,
+        events: Events,
+        *,
+        epsilon: float = 0.05,
+        delta: float = 0.05,
+        keeping: Keeping = "eh",
+        purpose: Purpose = "point",
+        basis: Basis = "time",
+        bits: int = 0,
+        seed: int = 0,
+        unit: TimeUnit = SECOND,
+    ) -> Ecm:
+        """Count a batch of events.
+
+        `keeping` is how counters remember: exponential histograms ("eh"), deterministic or randomised waves ("dw",
+        "rw"); `purpose` is the question that ε is for, "point" or "inner"; `bits` the size of the domain for ranges of
+        whole numbers.
+        """
+        return cls._of(events, EcmParameters(epsilon, delta, keeping, purpose, basis, bits, unit, seed))
+
+    @classmethod
+    def _of(cls, events: Events, parameters: EcmParameters) -> Ecm:
+        extremes = Extremes.of(events)
+        kind = events.kind
+        codes = codes_of(events.values, kind)
+        if kind is Kind.INTEGER:
+            codes = clamped(codes, parameters.bits)
+        weights = events.weights if events.weights is not None else np.empty(0, np.int64)
+        times = events.times
+        if (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            times, codes = times[order], codes[order]
+            weights = weights[order] if len(weights) else weights
+            ordered = weights if len(weights) else None
+            events = Events(events.ids[order], times, events.values[order], ordered, events.labels, kind)
+        if parameters.basis == "count":
+            times = np.arange(1, len(times) + 1)
+            if len(times):
+                extremes = replace(extremes, oldest=1, newest=len(times))
+        columns = (frozen(np.ascontiguousarray(codes)), frozen(np.ascontiguousarray(weights)))
+        clock = frozen(np.ascontiguousarray(times))
+        logs: Logs | Waves
+        if parameters.keeping == "rw":
+            logs = count_waves(events, clock, columns[0], parameters)
+        else:
+            logs = count_logs(clock, *columns, kind, parameters)
+        candidates = np.unique(codes[heavy_rows(*columns, parameters.epsilon)])
+        labels = Labels.kept([events.labels], kind, [candidates])
+        return cls(parameters, logs, 0, candidates, kind, labels, extremes)
+
+    @classmethod
+    def union(cls, sketches: Sequence[Ecm]) -> Ecm:
+        """The sketch of all the sketches' events in the order of their times, however many: one aggregation (E §5)."""
+        seen = mergeable(sketches)
+        if len(seen) < 2:
+            return seen[0] if seen else sketches[0]
+        first = seen[0]
+        if first.parameters.basis == "count":
+            raise IncompatibleError(
+                "windows of the last arrivals cannot be merged: the counters know in which order the counted arrivals "
+                f"came, but not how many others came between them ({ECM_SKETCHES} §5.1, Figure 2); use basis='time'"
+            )
+        logs, depth = _merged_logs(seen, first.parameters)
+        candidates = np.unique(np.concatenate([sketch.candidates for sketch in seen]))
+        labels = Labels.kept([sketch.labels for sketch in seen], first.kind, [candidates])
+        extremes = Extremes.merged([sketch.extremes for sketch in seen])
+        return cls(first.parameters, logs, depth, candidates, first.kind, labels, extremes)
+
+    @classmethod
+    def askable(cls, sketches: Sequence[Ecm]) -> AskableCounters:
+        """The counters of all the sketches, ready to be asked: nothing is aggregated."""
+        seen = mergeable(sketches) or sketches[:1]
+        first = seen[0]
+        if first.parameters.basis == "count" and len(seen) > 1:
+            raise UnanswerableError(
+                f"windows of the last arrivals cannot be asked of several sketches together ({ECM_SKETCHES} §5.1)"
+            )
+        columns = [_entries(sketch) for sketch in seen]
+        owner, start, end, size, error = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        order = np.argsort(owner, kind="stable")
+        cells = first.parameters.cells(first.kind)
+        return AskableCounters(
+            parameters=first.parameters,
+            kind=first.kind,
+            labels=Labels.kept([o.labels for o in seen], first.kind, [o.candidates for o in seen]),
+            candidates=np.unique(np.concatenate([sketch.candidates for sketch in seen])),
+            extremes=Extremes.merged([sketch.extremes for sketch in seen]),
+            depth=max(sketch.depth for sketch in seen),
+            bounds=np.searchsorted(owner[order], np.arange(cells + 1)),
+            start=start[order],
+            end=end[order],
+            size=size[order],
+            error=error[order],
+        )
+
+    @classmethod
+    def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
+        bits, joins = built.own.get("bits"), question.aggregate in ("self-join", "inner-product")
+        if question.aggregate in NEEDS_ORDER and not bits:
+            return None
+        if question.aggregate == "heavy-hitters" and past and not bits:
+            return None  # names are kept of values that were heavy up to the newest event
+        if built.own.get("basis", "time") != "time" or (built.own.get("keeping") == "rw" and joins):
+            return None
+        width = 2.0 * built.epsilon * (built.past_factor(question.decay) if past else 1.0)
+        if joins:
+            return Promise(width, False, f"within {built.epsilon:.3g} of the squared sum {built.likely}")
+        parts = float(bits) if bits and question.aggregate in NEEDS_ORDER else 1.0
+        return Promise(width * parts, False, f"within {built.epsilon:.3g} of the sum {built.likely}, repeats counted")
+
+    @cached_property
+    def counters(self) -> AskableCounters:
+        return self.askable([self])
+
+    def answer(self, question: Question, *, other: Ecm | None = None) -> Estimate:
+        """The answer with its interval; `other` is the second sketch of an inner product."""
+        return self.counters.answer(question, other=None if other is None else other.counters)
+
+    def series(self, question: Question, as_of: ArrayLike) -> Series:
+        """The same question at many as-of times."""
+        return self.counters.series(question, as_of)
+
+    def to_bytes(self) -> bytes:
+        writer = Writer()
+        write_head(writer, self.kind, self.extremes, self.labels)
+        writer.varint(self.depth)
+        writer.varint(len(self.candidates))
+        writer.column(np.diff(self.candidates, prepend=np.uint64(0)))
+        if isinstance(self.logs, Waves):
+            self.logs.write(writer)
+        else:
+            write_logs(writer, self.logs, self.extremes.oldest or 0)
+        parameters = self.parameters
+        return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+
+    @classmethod
+    def _opened(cls, envelope: Envelope) -> Ecm:
+        parameters = EcmParameters.from_bytes(envelope.parameters, envelope.seed)
+        reader = Reader(envelope.body)
+        kind, extremes, labels = read_head(reader)
+        depth, count = reader.varint(), reader.varint()
+        if count > reader.remaining or depth > 1 << 20:
+            raise CorruptError(f"{count} candidates are announced, but only {reader.remaining} bytes are left")
+        candidates = np.cumsum(reader.column(count), dtype=np.uint64)
+        if (candidates[1:] <= candidates[:-1]).any():
+            raise CorruptError("the candidates are not in order")
+        logs: Logs | Waves
+        if parameters.keeping == "rw":
+            oldest, newest = (extremes.oldest or 0, extremes.newest or 0)
+            logs = Waves.read(reader, parameters.cells(kind), oldest, newest)
+        else:
+            logs = read_logs(reader, parameters, kind, extremes)
+        reader.done()
+        if kind is Kind.KEY and not np.isin(candidates, labels.hashes).all():
+            raise CorruptError("a key has no label")
+        return cls(parameters, logs, depth, candidates, kind, labels, extremes)
+
+    @property
+    def kept(self) -> int:
+        """Times in the sketch."""
+        return len(self.logs.time if isinstance(self.logs, Waves) else self.logs.end)
+
+
+def _merged_logs(sketches: Sequence[Ecm], parameters: EcmParameters) -> tuple[Logs | Waves, int]:
+    """The counters of all the sketches as one, and through how many aggregations they have gone."""
+    waves = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Waves)]
+    if waves:
+        return Waves.merged(waves, capacity(parameters.window_error, parameters.delta / 2.0)), 0  # nothing is lost
+    logs = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Logs)]
+    cells = logs[0].counters
+    columns = ((one.owners(), one.starts(), one.end, one.size) for one in logs)
+    owner, start, end, size = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    order = np.argsort(owner, kind="stable")
+    k, exponential = room(parameters.window_error), parameters.keeping == "eh"
+    bounds, ends, sizes = aggregated(owner[order], start[order], end[order], size[order], cells, k, exponential)
+    oldest = np.full(cells, MAX_TIME, np.int64)
+    for one in logs:
+        used = np.diff(one.bounds) > 0
+        oldest[used] = np.minimum(oldest[used], one.oldest[used])
+    oldest[np.diff(bounds) == 0] = 0
+    return Logs(bounds, ends, sizes, oldest), 1 + max(sketch.depth for sketch in sketches)
+
+
+def _entries(sketch: Ecm) -> tuple[NDArray[np.intp], Ints, Ints, Floats, Floats]:
+    """Counter, first and last time, arrivals and relative error (0: the times are certain) of every entry."""
+    logs, parameters = sketch.logs, sketch.parameters
+    if isinstance(logs, Waves):
+        errors = np.full(len(logs.time), parameters.window_error)
+        return logs.owner, logs.time, logs.time, logs.sizes(), errors
+    errors = np.full(len(logs.end), parameters.counter_error(sketch.depth) if sketch.depth else 0.0)
+    return logs.owners(), logs.starts(), logs.end, logs.size.astype(np.float64), errors

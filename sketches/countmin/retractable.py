@@ -1,0 +1,286 @@
+"""The `retractable` family: a Count-Min sketch under exponential decay, which can take events back.
+
+Counters are sums over events, so the weight that an event has by now can be subtracted again (paper C §7.2). The price:
+bounds hold only with a probability, and only sums and the frequency of a value are answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sketches.arrays import Floats, Words, frozen
+from sketches.decay import Decay
+from sketches.encoding.bodies import read_head, write_head
+from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
+from sketches.encoding.value_codes import codes_of, greatest_code, least_code
+from sketches.errors import CorruptError, EventError, QuestionError, UnanswerableError, WaneError
+from sketches.estimate import Estimate, Series
+from sketches.events import Events, Extremes, Kind, Labels
+from sketches.exponential_parameters import ExponentialParameters
+from sketches.family import Abilities, Built, Promise, Sketch, mergeable
+from sketches.hashing import finalise_one, hash_one, salt
+from sketches.papers import OUT_OF_ORDER_STREAMS
+from sketches.question import Question
+from sketches.units import SECOND, TimeUnit
+
+
+@dataclass(frozen=True, slots=True)
+class CountMinParameters:
+    """The decay, ε and δ: sketches merge only where all of this, and the seed of the hashes, agrees."""
+
+    decayed: ExponentialParameters
+    delta: float
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, decay: Decay | str, unit: TimeUnit, seed: int) -> CountMinParameters:
+        if not 1e-9 <= delta < 1:
+            raise WaneError(f"delta is {delta!r}; it must be at least 1e-9 and below 1")
+        return cls(ExponentialParameters.of(epsilon, decay, unit, seed), float(delta))
+
+    @property
+    def rows(self) -> int:
+        return max(1, math.ceil(math.log(1.0 / self.delta)))
+
+    @property
+    def bits(self) -> int:
+        """The width of a row is a power of two, at least e/ε."""
+        return math.ceil(math.log2(math.e / self.decayed.epsilon))
+
+    @property
+    def salts(self) -> Words:
+        return np.array([salt(self.decayed.seed, row) for row in range(self.rows)], np.uint64)
+
+    def to_bytes(self) -> bytes:
+        writer = Writer()
+        writer.f64(self.delta)
+        writer.blob(self.decayed.to_bytes())
+        return writer.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, seed: int) -> CountMinParameters:
+        reader = Reader(data)
+        delta, decayed = reader.f64(), ExponentialParameters.from_bytes(reader.blob(), seed)
+        reader.done()
+        if not 1e-9 <= delta < 1:
+            raise CorruptError(f"delta is {delta!r}; it must be at least 1e-9 and below 1")
+        return cls(decayed, delta)
+
+
+@dataclass(frozen=True)
+class Retractable(Sketch):
+    """Mergeable Count-Min sketch of a stream under one exponential decay, from which events can be taken back.
+
+    Question: decayed sum, and the frequency of a value, a number or a key. As of the newest event or later.
+
+    Guarantee: the sum is exact but for rounding. The frequency of a value is at most the estimate and, with probability
+    at least 1 - δ over the seed, at least the estimate less ε. Both hold after deletions too, as long as only events
+    are taken back that were put in.
+
+    Not bounded: what a deletion of an event does that was never put in. Nothing else is answered.
+
+    Memory: e/ε counters, rounded up to a power of two, times ln 1/δ: ε = δ = 0.05 keeps 3 rows of 64 counters, 1.6 kB.
+
+    >>> events = Events.of(ids=range(100), times=range(100), values=[i % 10 for i in range(100)])
+    >>> sketch = Retractable.build(events, decay="exp:half_life=10m")
+    >>> sketch.delete(events.rows(50, 100)).answer(Question("frequency", "exp:half_life=10m", value=3)).upper < 0.2
+    True
+
+    Reference: Cormode, Korn, Tirthapura, Time-decaying aggregates in out-of-order streams (paper C) §7.2; Cormode,
+    Muthukrishnan, An improved data stream summary: the Count-Min sketch and its applications.
+    """
+
+    family: ClassVar[str] = "retractable"
+    abilities: ClassVar[Abilities] = Abilities(("sum", "frequency"), past=False, fixed_decay=True)
+
+    parameters: CountMinParameters
+    counters: Floats = field(repr=False)  # rows by columns, as of the newest event
+    total: float
+    events: int  # put in or taken back
+    kind: Kind
+    extremes: Extremes
+
+    @classmethod
+    def build(
+        cls,
+        events: Events,
+        *,
+        decay: Decay | str,
+        epsilon: float = 0.05,
+        delta: float = 0.05,
+        seed: int = 0,
+        unit: TimeUnit = SECOND,
+    ) -> Retractable:
+        """Count a batch of events for an exponential decay; `unit` is the length of one step of their times."""
+        return cls._of(events, CountMinParameters.of(epsilon, delta, decay, unit, seed))
+
+    @classmethod
+    def _of(cls, events: Events, parameters: CountMinParameters) -> Retractable:
+        extremes = Extremes.of(events)
+        counters = np.zeros((parameters.rows, 1 << parameters.bits))
+        if extremes.newest is None:
+            return cls(parameters, counters, 0.0, 0, Kind.INTEGER, extremes)
+        decayed = parameters.decayed.worth(extremes.newest, events.times)
+        if events.weights is not None:
+            decayed *= events.weights
+        codes = codes_of(events.values, events.kind)
+        _count(counters, frozen(codes), frozen(decayed), parameters.salts, parameters.bits)
+        return cls(parameters, counters, float(decayed.sum()), len(events), events.kind, extremes)
+
+    def delete(self, events: Events) -> Retractable:
+        """The sketch without these events, all of which were put in, with the same times, values and weights."""
+        gone = Retractable._of(events, self.parameters)
+        if gone.extremes.newest is None:
+            return self
+        newest = self.extremes.newest
+        if newest is None or gone.extremes.newest > newest or gone.kind is not self.kind:
+            raise EventError("events are to be deleted that are newer than all that were put in, or of another kind")
+        taken = gone.scaled(float(self.parameters.decayed.worth(newest, gone.extremes.newest)))
+        return replace(
+            self,
+            counters=np.maximum(self.counters - taken.counters, 0.0),
+            total=max(self.total - taken.total, 0.0),
+            events=self.events + gone.events,
+        )
+
+    def scaled(self, factor: float) -> Retractable:
+        """The summary of the same events, each weighing so many times what it did (C §7.3)."""
+        return replace(self, counters=self.counters * factor, total=self.total * factor)
+
+    @classmethod
+    def union(cls, sketches: Sequence[Retractable]) -> Retractable:
+        """The sketch of all the sketches' events: scaled to the newest of them and added up."""
+        seen = mergeable(sketches)
+        if len(seen) < 2:
+            return seen[0] if seen else sketches[0]
+        first, extremes = seen[0], Extremes.merged([sketch.extremes for sketch in seen])
+        worth = first.parameters.decayed.worth
+        parts = [sketch.scaled(float(worth(extremes.newest or 0, sketch.extremes.newest or 0))) for sketch in seen]
+        counters = np.sum([part.counters for part in parts], axis=0)
+        total, events = math.fsum(part.total for part in parts), sum(part.events for part in parts)
+        return cls(first.parameters, counters, total, events, first.kind, extremes)
+
+    @classmethod
+    def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
+        if question.aggregate == "sum":
+            return Promise(0.0, True, "never outside its bounds, which rounding alone sets apart")
+        return Promise(built.epsilon, False, f"at most {built.epsilon:.3g} too large {built.likely}")
+
+    def answer(self, question: Question, *, other: None = None) -> Estimate:
+        """The sum, or the share of a value with its interval."""
+        decayed = self.parameters.decayed
+        as_of = question.as_of if question.as_of is not None else self.extremes.newest or 0
+        if not self.abilities.include(question):
+            answered = " and ".join(self.abilities.aggregates)
+            raise UnanswerableError(f"the {self.family} family answers {answered} only")
+        if question.decay != decayed.decay:
+            raise UnanswerableError(f"the sketch was built for the decay {decayed.decay.spec} only")
+        newest = self.extremes.newest
+        if newest is not None and as_of < newest:
+            raise UnanswerableError(
+                f"as_of is {as_of}, but the newest event is at {newest}: ask for that time or later"
+            )
+        if question.confidence is not None and question.confidence > 1.0 - self.parameters.delta:
+            raise UnanswerableError(
+                f"confidence is {question.confidence}; this sketch's bound holds with probability "
+                f"{1.0 - self.parameters.delta:.6g}: build it with a smaller delta"
+            )
+        rounding = 1e-12 + (4096 + 3 * self.events) * 2.0**-53
+        now = 1.0 if newest is None else float(decayed.worth(as_of, newest))
+        confidence, guarantee = 1.0, "never outside its bounds: the decayed sum is kept as it is, but for rounding"
+        if question.aggregate == "sum":
+            value = self.total * now
+            lower, upper = value * (1.0 - rounding), value * (1.0 + rounding)
+        elif self.total * now == 0.0:
+            value, lower, upper = math.nan, 0.0, 1.0
+        else:
+            value = min(self._counter(question) / self.total, 1.0)
+            lower = max(value - decayed.epsilon, 0.0) * (1.0 - rounding)
+            upper = min(value * (1.0 + rounding) + rounding, 1.0)
+            confidence = 1.0 - self.parameters.delta
+            excess = f"at most {decayed.epsilon:.3g} too large with probability {confidence:.3g}"
+            guarantee = f"a priori: never too small, {excess} ({OUT_OF_ORDER_STREAMS} §7.2)"
+        return Estimate(value, lower, upper, confidence, guarantee, self.family, as_of, int(self.total > 0.0))
+
+    def series(self, question: Question, as_of: ArrayLike) -> Series:
+        """The same question at many as-of times."""
+        moments = np.asarray(as_of, np.int64)
+        if moments.ndim != 1:
+            raise QuestionError(f"as_of has {moments.ndim} dimensions; a series takes a flat array of times")
+        answers = [self.answer(question.at(moment)) for moment in moments.tolist()]
+        one = answers[0] if answers else self.answer(question)
+        value, lower, upper = (
+            np.array([getattr(each, name) for each in answers]) for name in ("value", "lower", "upper")
+        )
+        used = np.array([each.used for each in answers], np.int64)
+        confidence = min((each.confidence for each in answers), default=one.confidence)
+        return Series(moments, value, lower, upper, confidence, one.guarantee, self.family, used)
+
+    def _counter(self, question: Question) -> float:
+        """The least counter of a value."""
+        value = question.value
+        if self.kind is Kind.KEY:
+            code = int(hash_one(str(value)))
+        else:
+            if isinstance(value, str) or value is None:
+                raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
+            code = least_code(value, self.kind)
+            if code != greatest_code(value, self.kind):
+                return 0.0  # no whole number
+        word = np.array([code], np.uint64)
+        return float(_least(self.counters, word, self.parameters.salts, self.parameters.bits)[0])
+
+    @property
+    def kept(self) -> int:
+        """Counters in the sketch."""
+        return int(self.counters.size)
+
+    def to_bytes(self) -> bytes:
+        writer = Writer()
+        write_head(writer, self.kind, self.extremes, Labels.none())
+        writer.varint(self.events)
+        writer.f64(self.total)
+        writer.column(np.ascontiguousarray(self.counters).reshape(-1).view(np.uint64))
+        parameters = self.parameters
+        return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.decayed.seed, writer.to_bytes())
+
+    @classmethod
+    def _opened(cls, envelope: Envelope) -> Retractable:
+        parameters = CountMinParameters.from_bytes(envelope.parameters, envelope.seed)
+        reader = Reader(envelope.body)
+        kind, extremes, _ = read_head(reader)
+        events, total = reader.varint(), reader.f64()
+        counters = reader.column(parameters.rows << parameters.bits).view(np.float64)
+        reader.done()
+        if (extremes.newest is None) != (events == 0):
+            raise CorruptError("the sketch has events but no counts, or counts but no events")
+        if not (np.isfinite(counters).all() and (counters >= 0.0).all() and 0.0 <= total < 1e290):
+            raise CorruptError("a counter is not a finite number of at least 0")
+        if counters.max() > total * (1.0 + 1e-6):
+            raise CorruptError("a counter is larger than all events together")
+        table = counters.reshape(parameters.rows, -1).copy()
+        return cls(parameters, table, total, events, kind, extremes)
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(counters: Floats, codes: Words, masses: Floats, salts: Words, bits: int) -> None:
+    shift = np.uint64(64 - bits)
+    for at in range(len(codes)):
+        for row in range(len(salts)):
+            counters[row, finalise_one(codes[at] ^ salts[row]) >> shift] += masses[at]
+
+
+@numba.njit(cache=True, nogil=True)
+def _least(counters: Floats, codes: Words, salts: Words, bits: int) -> Floats:
+    shift = np.uint64(64 - bits)
+    least = np.full(len(codes), np.inf)
+    for at in range(len(codes)):
+        for row in range(len(salts)):
+            least[at] = min(least[at], counters[row, finalise_one(codes[at] ^ salts[row]) >> shift])
+    return least

@@ -1,0 +1,15 @@
+"""Decay functions: how much an event still counts at a given age, chosen when the question is asked.
+
+A decay function has 0 ≤ f(age) ≤ 1 and never rises (Cormode, Tirthapura and Xu 2009, Definition 1.1). What can be
+guaranteed depends on its `DecayClass`. Any decay may end in a window beyond which nothing counts:
+``exp:half_life=30m,window=1d``.
+
+>>> half = parse_decay("exp: half_life = 30m")
+>>> half.spec, str(half.decay_class), half([-1, 0, 1800, 3600]).round(9).tolist()
+('exp:half_life=30m', 'exponential', [0.0, 1.0, 0.5, 0.25])
+"""
+
+from sketches.decay.base import Decay, DecayClass
+from sketches.decay.parsing import EXAMPLES, parse_decay
+
+__all__ = ["EXAMPLES", "Decay", "DecayClass", "parse_decay"]

@@ -1,0 +1,250 @@
+"""Trees of time, one for each interval of a stream, whose nodes may hold trees of values.
+
+This is what `histogram` and `qdigest` keep: every row is some mass with the range of times, and of values, in which its
+events are known to lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.arrays import Ints, Levels, Words, frozen
+from sketches.digests.dyadic_tree import compress, cover_points
+from sketches.digests.tallies import by_group, changes, grouped, mask_of, numbers, ordered, runs, tally
+from sketches.events import Events
+
+CODE_BITS: Final = 64
+_DENSE: Final = 4  # a table over all times of an interval pays while it has at most so many entries an event
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How long an interval is, and how much a path of a tree may carry: see `sketches.digests.dyadic_tree`."""
+
+    span: int  # times in an interval
+    time_share: float
+    value_share: float | None  # None: values are not kept
+
+    @property
+    def top(self) -> int:
+        """The height of an interval's tree."""
+        return (self.span - 1).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Rows in the order of interval, time range, value range; `folded` says which masses were moved up, in either tree.
+
+    Times are counted from the start of their interval. Where values are not kept, codes are 0.
+    """
+
+    interval: Ints
+    start: Words
+    height: Levels
+    folded: NDArray[np.uint8]  # 1: folded in time, 2: folded in value
+    code: Words
+    code_height: Levels
+    count: Ints
+    weight: Ints
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    @classmethod
+    def empty(cls) -> Forest:
+        ints, words, small = np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint8)
+        return cls(ints, words, small, small, words, small, ints, ints)
+
+    @classmethod
+    def build(cls, events: Events, codes: Words | None, shape: Shape) -> Forest:
+        """The forest of a batch; `codes` are the events' values in the order of the domain, or None to keep none."""
+        if len(events) == 0:
+            return cls.empty()
+        weights = events.weights if events.weights is not None else np.empty(0, np.int64)
+        interval = np.floor_divide(events.times, shape.span)
+        points = (events.times - interval * shape.span).view(np.uint64)
+        order = np.empty(0, np.int64)
+        if interval[0] == interval[-1] and (interval == interval[0]).all():
+            if shape.span <= _DENSE * len(events):
+                distinct, counts, sums = tally(frozen(points), frozen(weights), shape.span)
+            else:
+                order = np.argsort(points, kind="stable")
+                distinct, counts, sums = runs(frozen(points[order]), frozen(ordered(weights, order)))
+            trees, bounds = interval[:1], np.array([0, len(distinct)], np.int64)
+        else:
+            order = np.lexsort((points, interval))
+            trees, bounds, distinct, counts, sums = grouped(
+                frozen(interval[order]), frozen(points[order]), frozen(ordered(weights, order))
+            )
+        starts, heights, belongs = cover_points(bounds, distinct, counts, sums, shape.top, shape.time_share, True)
+        node_tree = np.zeros(len(starts), np.int64)
+        node_tree[belongs] = np.repeat(np.arange(len(trees)), np.diff(bounds))
+        if codes is None:
+            made, total, mass = len(starts), np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+            np.add.at(total, belongs, counts)
+            np.add.at(mass, belongs, sums)
+            none, low = np.zeros(made, np.uint64), np.zeros(made, np.uint8)
+            return cls(trees[node_tree], starts, heights, low, none, low, total, mass)._tidied(shape)
+        if len(order) == 0:
+            table = np.zeros(shape.span, np.int64)
+            table[distinct.astype(np.intp)] = belongs
+            node = table[points.astype(np.intp)]
+        else:
+            node = np.empty(len(events), np.int64)
+            node[order] = belongs[numbers(frozen(interval[order]), frozen(points[order]))]
+        inside = by_group(node, codes)
+        nodes, limits, values, counts, sums = grouped(
+            frozen(node[inside]), frozen(codes[inside]), frozen(ordered(weights, inside))
+        )
+        assert shape.value_share is not None
+        code, code_height, cell = cover_points(limits, values, counts, sums, CODE_BITS, shape.value_share, False)
+        total, mass = np.zeros(len(code), np.int64), np.zeros(len(code), np.int64)
+        np.add.at(total, cell, counts)
+        np.add.at(mass, cell, sums)
+        owner = np.empty(len(code), np.int64)
+        owner[cell] = np.repeat(nodes, np.diff(limits))
+        folded = np.zeros(len(code), np.uint8)
+        rows = cls(trees[node_tree[owner]], starts[owner], heights[owner], folded, code, code_height, total, mass)
+        return rows._tidied(shape)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Forest], shape: Shape) -> Forest:
+        """All parts' masses in one forest, which keeps to the same shares."""
+        return cls.joined(parts)._tidied(shape)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Forest]) -> Forest:
+        """All parts' masses side by side, each as narrow as it is."""
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
+
+    def _tidied(self, shape: Shape) -> Forest:
+        """The same masses, folded as far as the shares allow, and in order."""
+        rows = self._gathered()._folded_in_time(shape)
+        return rows if shape.value_share is None else rows._folded_in_value(shape.value_share)
+
+    def _gathered(self) -> Forest:
+        """One row for all masses of one range and kind."""
+        place = self.start << np.uint64(7) | self.height  # starts have at most 48 bits, heights 7
+        kind = self.code_height.astype(np.uint16) << 2 | self.folded
+        keys: tuple[NDArray[Any], ...] = (kind, self.code, place, self.interval)
+        if len(self) and self.interval.min() == self.interval.max():
+            keys = keys[:-1]
+        rows = self._taken(np.lexsort(keys))
+        first = changes((rows.interval, rows.start, rows.height, rows.code, rows.code_height, rows.folded))
+        if len(first) == len(rows):
+            return rows
+        kept = rows._taken(first)
+        return Forest(
+            kept.interval,
+            kept.start,
+            kept.height,
+            kept.folded,
+            kept.code,
+            kept.code_height,
+            np.add.reduceat(rows.count, first),
+            np.add.reduceat(rows.weight, first),
+        )
+
+    def _taken(self, which: NDArray[Any]) -> Forest:
+        return Forest(*(getattr(self, one.name)[which] for one in fields(Forest)))
+
+    def _folded_in_time(self, shape: Shape) -> Forest:
+        if len(self) < 2 or self.count.sum() < shape.time_share * max(shape.top, 1):
+            return self  # not a single event would fit into a share
+        # rows come by range, so that those of a node are neighbours
+        first = changes((self.interval, self.start, self.height))
+        counts, weights = np.add.reduceat(self.count, first), np.add.reduceat(self.weight, first)
+        moved = self.folded & 1
+        old_counts = np.add.reduceat(self.count * moved, first)
+        old_weights = np.add.reduceat(self.weight * moved, first)
+        interval, start, height = self.interval[first], self.start[first], self.height[first]
+        order = np.lexsort((start, height, interval))
+        bounds = np.append(changes((interval[order],)), len(order))
+        to_start, to_height = compress(
+            bounds,
+            start[order],
+            height[order],
+            counts[order],
+            weights[order],
+            old_counts[order],
+            old_weights[order],
+            shape.top,
+            shape.time_share,
+            True,
+        )
+        risen = to_height != height[order]
+        if not risen.any():
+            return self
+        new_start, new_height, rose = start.copy(), height.copy(), np.zeros(len(start), np.uint8)
+        new_start[order], new_height[order], rose[order] = to_start, to_height, risen
+        lengths = np.diff(np.append(first, len(self)))
+        rows = Forest(
+            self.interval,
+            np.repeat(new_start, lengths),
+            np.repeat(new_height, lengths),
+            self.folded | np.repeat(rose, lengths),
+            self.code,
+            self.code_height,
+            self.count,
+            self.weight,
+        )
+        return rows._gathered()
+
+    def _folded_in_value(self, most: float) -> Forest:
+        if len(self) < 2:
+            return self
+        # a node of time has one tree of values, whichever way its masses came to it
+        begins = changes((self.interval, self.start, self.height))
+        if np.add.reduceat(self.count, begins).max() < most * CODE_BITS:
+            return self  # not a single event would fit into a share
+        node = np.zeros(len(self), np.int64)
+        node[begins[1:]] = 1
+        node = np.cumsum(node)
+        order = np.lexsort((self.code, node << 7 | self.code_height))
+        rows = self._taken(order)
+        node = node[order]
+        first = changes((node, rows.code_height, rows.code))
+        moved = (rows.folded >> 1).astype(np.int64)
+        bounds = np.append(changes((node[first],)), len(first))
+        to_code, to_height = compress(
+            bounds,
+            rows.code[first],
+            rows.code_height[first],
+            np.add.reduceat(rows.count, first),
+            np.add.reduceat(rows.weight, first),
+            np.add.reduceat(rows.count * moved, first),
+            np.add.reduceat(rows.weight * moved, first),
+            CODE_BITS,
+            most,
+            False,
+        )
+        risen = to_height != rows.code_height[first]
+        if not risen.any():
+            return self
+        lengths = np.diff(np.append(first, len(rows)))
+        return Forest(
+            rows.interval,
+            rows.start,
+            rows.height,
+            rows.folded | np.repeat(risen.astype(np.uint8) << 1, lengths),
+            np.repeat(to_code, lengths),
+            np.repeat(to_height, lengths),
+            rows.count,
+            rows.weight,
+        )._gathered()
+
+    def times(self, span: int) -> tuple[Ints, Ints]:
+        """The first and the last time of each row's range, both within its interval."""
+        begin = self.interval * span
+        width = (np.int64(1) << self.height.astype(np.int64)) - 1
+        first = self.start.view(np.int64)
+        return begin + first, begin + np.minimum(first + width, span - 1)
+
+    def code_mask(self) -> Words:
+        """How far each row's range of codes reaches beyond its first."""
+        return mask_of(self.code_height)

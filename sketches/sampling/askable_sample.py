@@ -1,0 +1,188 @@
+"""A Poisson sample that answers questions: that of one `Sample`, or those of many epochs side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sketches.arrays import Ints
+from sketches.decay import DecayClass
+from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
+from sketches.estimate import Curve, Estimate, Series
+from sketches.events import Kind
+from sketches.family import Askable
+from sketches.papers import CORRELATED_AGGREGATES
+from sketches.question import Question
+from sketches.sampling.curves import quantile_curve, threshold_curve
+from sketches.sampling.estimators import answer
+from sketches.sampling.inquiry import Inquiry
+from sketches.sampling.joins import inner_product
+from sketches.sampling.nested_sample import NO_CUT
+from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.sample_parameters import SampleParameters
+
+FAMILY = "sample"
+
+
+@dataclass(frozen=True)
+class AskableSample(Askable):
+    """A Poisson sample, and the accuracy that was planned when it was taken."""
+
+    sample: PoissonSample
+    parameters: SampleParameters
+
+    @classmethod
+    def side_by_side(cls, parts: list[AskableSample]) -> AskableSample:
+        """The samples of different times (the epochs of a stream) as one."""
+        first = parts[0]
+        kinds = {part.kind for part in parts if part.sample.newest is not None}
+        if len(kinds) > 1:
+            raise IncompatibleError(
+                f"samples of different kinds of values cannot be asked together: {', '.join(sorted(kinds))}"
+            )
+        for part in parts[1:]:
+            if part.parameters != first.parameters:
+                raise IncompatibleError(
+                    "samples with different parameters cannot be asked together: "
+                    f"{first.parameters} and {part.parameters}"
+                )
+        return cls(PoissonSample.side_by_side([part.sample for part in parts]), first.parameters)
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        return self.sample.kind
+
+    def answer(self, question: Question, *, other: AskableSample | None = None) -> Estimate:
+        """The answer with its interval; `other` is the second side of an inner product."""
+        as_of = self.as_of(question)
+        confidence = self._confidence(question)
+        if question.aggregate == "inner-product":
+            other = self._second_side(other)
+            if question.as_of is None and other.sample.newest is not None:
+                as_of = max(as_of, other.sample.newest)
+        elif other is not None:
+            raise QuestionError(f"other= goes with inner-product, not with {question.aggregate!r}")
+        inquiry = self._inquiry(question, np.array([as_of]))
+        found = answer(inquiry) if other is None else inner_product(inquiry, other.sample)
+        self._refuse_lost(question, as_of)
+        is_point = found.lower[0] == found.value[0] == found.upper[0]
+        exact = bool(is_point and inquiry.unseen_unit.contribution[0] == 0)
+        return Estimate(
+            value=float(found.value[0]),
+            lower=float(found.lower[0]),
+            upper=float(found.upper[0]),
+            confidence=1.0 if exact else confidence,
+            guarantee=self.guarantee(question, as_of, exact),
+            family=FAMILY,
+            as_of=as_of,
+            used=int(found.used[0]),
+            items=found.items,
+        )
+
+    def series(self, question: Question, as_of: ArrayLike) -> Series:
+        """The same question at many as-of times, in one pass."""
+        moments = np.asarray(as_of, np.int64)
+        if moments.ndim != 1:
+            raise QuestionError(f"as_of has {moments.ndim} dimensions; a series takes a flat array of times")
+        if question.aggregate == "inner-product":
+            raise UnanswerableError("inner-product has no series: ask for it at one as-of time")
+        found = answer(self._inquiry(question, moments))
+        for moment in moments.tolist():
+            self._refuse_lost(question, moment)
+        return Series(
+            as_of=moments,
+            value=found.value,
+            lower=found.lower,
+            upper=found.upper,
+            confidence=self._confidence(question),
+            guarantee=self.guarantee(question, int(moments.min(initial=self.as_of(question))), exact=False),
+            family=FAMILY,
+            used=found.used,
+        )
+
+    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
+        """The correlated sum against its threshold τ, at the question's decay and as-of time."""
+        return threshold_curve(self._inquiry(question, np.array([self.as_of(question)])), thresholds)
+
+    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
+        """The whole quantile function, at the question's decay and as-of time."""
+        return quantile_curve(self._inquiry(question, np.array([self.as_of(question)])), shares)
+
+    def as_of(self, question: Question) -> int:
+        """The question's as-of time; by default that of the newest event, 0 where there is none."""
+        if question.as_of is not None:
+            return question.as_of
+        return self.sample.newest if self.sample.newest is not None else 0
+
+    def _confidence(self, question: Question) -> float:
+        return question.confidence or 1.0 - self.parameters.delta
+
+    def _inquiry(self, question: Question, as_of: Ints) -> Inquiry:
+        return Inquiry(self.sample, question, as_of, self._confidence(question), self.parameters.epsilon)
+
+    def _second_side(self, other: AskableSample | None) -> AskableSample:
+        if other is None:
+            raise QuestionError("aggregate 'inner-product' needs a second sketch: other=")
+        if other.parameters != self.parameters:
+            raise IncompatibleError(f"inner products need equal parameters: {self.parameters} and {other.parameters}")
+        return other
+
+    def _refuse_lost(self, question: Question, as_of: int) -> None:
+        """Refuse answers that need events which every level has discarded.
+
+        That takes a stream whose weight is some 2^53 times the capacity.
+        """
+        lost = self.sample.lost_before
+        if lost == NO_CUT or lost > as_of:
+            needed = lost != NO_CUT
+        else:
+            needed = bool(question.decay(self.parameters.unit.seconds(np.array([as_of - lost])))[0] > 0)
+        if needed:
+            raise UnanswerableError(
+                f"the stream is too heavy for this sketch: events up to time {lost} were discarded at every level"
+            )
+
+    def guarantee(self, question: Question, as_of: int, exact: bool) -> str:
+        """In words: which bound holds, and why not a stronger one."""
+        if exact:
+            return "exact: every event that counts here was kept"
+        interval = "interval from the sample itself"
+        if self.sample.newest is not None and as_of < self.sample.newest:
+            return f"{interval}; no error was planned for times before the newest event"
+        if question.of == "value":
+            return f"{interval}; no error was planned for, as it depends on how far values spread"
+        if question.aggregate in ("self-join", "inner-product"):
+            return f"{interval}; no error was planned for, as it depends on how often keys repeat"
+        likely = 1.0 - self.parameters.delta
+        return f"{interval}; {self._planned(question)} with probability {likely:.3g}{_limit(question)}"
+
+    def _planned(self, question: Question) -> str:
+        """In words: the error that the size of the sample was planned for."""
+        epsilon = f"{self.parameters.epsilon:.3g}"
+        match question.aggregate:
+            case "sum" | "count":
+                return f"planned for a relative error of at most {epsilon}"
+            case "mean":
+                return f"sum and count each planned for a relative error of at most {epsilon}"
+            case "heavy-hitters":
+                return f"planned for shares within {epsilon}; the intervals of the list hold together"
+            case "quantile" | "median":
+                return f"planned for a rank within {epsilon} of the one asked for"
+            case "range-sum" | "correlated-sum" | "correlated-count" | "correlated-mean":
+                each = "sum and count each " if question.aggregate == "correlated-mean" else ""
+                return f"{each}planned for an additive error of at most {epsilon} of the whole decayed weight"
+            case _:
+                return f"planned for an additive error of at most {epsilon}"
+
+
+def _limit(question: Question) -> str:
+    """In words: why sums over few events have no bound on their relative error; empty where that does not apply."""
+    decay_class = question.decay.decay_class
+    partial = question.aggregate in ("range-sum", "correlated-sum", "correlated-count", "correlated-mean")
+    if not partial or decay_class in (DecayClass.NONE, DecayClass.CONVERGING):
+        return ""
+    return (
+        f"; under {decay_class} decay no small sketch can bound the relative error ({CORRELATED_AGGREGATES}, Section 4)"
+    )

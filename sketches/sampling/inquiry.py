@@ -1,0 +1,109 @@
+"""One question put to one sample, and its estimates: arrays with one entry for each as-of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sketches.arrays import Floats, Ints, Rows
+from sketches.decay import Decay
+from sketches.errors import UnanswerableError
+from sketches.estimate import Item
+from sketches.events import Kind
+from sketches.hashing import hash_one
+from sketches.question import Question
+from sketches.sampling.horvitz_thompson import (
+    FEW_TIMES,
+    MANY_ROWS,
+    DecayFactors,
+    Sums,
+    largest_unseen,
+    sums_by_row,
+    sums_by_table,
+    sums_of_subset,
+)
+from sketches.sampling.intervals import Total, Unseen
+from sketches.sampling.poisson_sample import Coefficients, PoissonSample
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Value and limits at each as-of time, the number of rows with f > 0, and the items of a list."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+    used: Ints
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """One question put to one sample at some as-of times."""
+
+    sample: PoissonSample
+    question: Question
+    as_of: Ints
+    confidence: float
+    share_error: float  # ε: a reported heavy hitter's share may be this far below φ
+
+    @property
+    def decay(self) -> Decay:
+        return self.question.decay
+
+    @cached_property
+    def unseen_unit(self) -> Unseen:
+        return largest_unseen(self.sample, self.decay, self.as_of, "unit")
+
+    @cached_property
+    def unseen_event(self) -> Unseen:
+        return largest_unseen(self.sample, self.decay, self.as_of, "event")
+
+    @cached_property
+    def factors(self) -> list[DecayFactors]:
+        """f of the rows at each as-of time, computed once for all sums."""
+        times, unit = self.sample.times, self.sample.unit
+        return [DecayFactors.at(times, moment, self.decay, unit) for moment in self.as_of.tolist()]
+
+    def sums(self, coefficients: Coefficients, rows: Rows | None = None) -> Sums:
+        """Decayed sums over all rows or some, computed in the cheapest way."""
+        few_times = len(self.as_of) <= FEW_TIMES
+        if few_times and len(self.sample) < MANY_ROWS:
+            return sums_by_row(coefficients, self.factors, rows)
+        if few_times and rows is not None:
+            return sums_of_subset(coefficients, self.sample.unit, self.decay, self.as_of, rows)
+        chosen = coefficients if rows is None else coefficients.rows(rows)
+        return sums_by_table(chosen, self.sample.unit, self.decay, self.as_of)
+
+    def weight(self, rows: Rows | None = None) -> tuple[Total, Ints]:
+        """Σ w·f over all rows or some, and the number of rows with f > 0."""
+        sums = self.sums(self.sample.weight_coefficients, rows)
+        return sums.total(0, 1, 0, self.unseen_unit), sums.used
+
+    def count(self, rows: Rows | None = None) -> tuple[Total, Ints]:
+        """Σ f over all rows or some, and the number of rows with f > 0."""
+        sums = self.sums(self.sample.count_coefficients, rows)
+        return sums.total(0, 1, 0, self.unseen_event), sums.used
+
+    def between(self, low: float | None, high: float | None) -> Rows:
+        """Numbers of the rows with low ≤ v ≤ high."""
+        if self.sample.kind is Kind.INTEGER:  # with whole bounds, numpy need not convert every value to a float
+            low, high = _whole(low, math.ceil), _whole(high, math.floor)
+        return self.sample.between(low, high)
+
+    def equal(self, value: float | str) -> Rows:
+        """Numbers of the rows with v = value."""
+        if self.sample.kind is Kind.KEY:
+            return np.flatnonzero(self.sample.values == np.uint64(hash_one(str(value))))
+        if isinstance(value, str):
+            raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
+        return np.flatnonzero(self.sample.values == value)
+
+
+def _whole(bound: float | None, towards: Callable[[float], int]) -> float | None:
+    """The whole number that bounds whole values equally; bounds beyond 62 bits and infinities stay floats."""
+    return towards(bound) if bound is not None and abs(bound) < float(1 << 62) else bound

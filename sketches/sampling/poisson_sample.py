@@ -1,0 +1,324 @@
+"""A Poisson sample: kept rows with their inclusion probabilities, from one sketch or from many side by side.
+
+In a Poisson sample every event is kept or not independently of the others, with an inclusion probability π that is
+known for each event kept. A kept row counts 1/π times; that factor is its *design weight* (Horvitz and Thompson). Rows
+of several independent copies of a sketch are averaged: each counts 1/(π·copies) times. Rows of sketches that cover
+different times stand side by side. Any decayed aggregate is then a weighted sum of f(age) over one table sorted by
+time, and another decay costs one dot product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sketches.arrays import Column, Floats, Ints, Rows, Words
+from sketches.events import Extremes, Kind, Labels
+from sketches.sampling.nested_sample import NestedSample
+from sketches.sampling.range_sample import LEVEL_PROBABILITY, LEVELS
+from sketches.units import TimeUnit
+
+# With fewer expected sampled units than this, one unit of an event is sampled or none, and weight/π is exactly 1/p.
+# With more, weight·p/π is at most the second factor. tests/sketches/sampling/test_range_sample.py checks both.
+_SINGLE_UNIT = 0.29
+_CROWDED = 2.14
+_REMEMBERED_RANGES = 4  # ranges of values whose row numbers are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """Stretches of time in which the sampling probability is constant, and what an unseen event there could count.
+
+    An unseen event is one that came and was not kept. For each stretch: the times of its ends, the largest design
+    weight that an unseen unit of weight or an unseen event could have (0 where all were kept), and its 1 - π.
+    """
+
+    newest: Ints
+    oldest: Ints
+    unit_design_weight: Floats
+    event_design_weight: Floats
+    unit_exclusion_probability: Floats
+    event_exclusion_probability: Floats
+
+    @classmethod
+    def of(cls, sample: NestedSample, copies: int, extremes: Extremes) -> Strata:
+        """The strata of one of the copies of a sketch that has seen events."""
+        assert extremes.newest is not None
+        assert extremes.oldest is not None
+        cuts = np.concatenate([sample.weight_cuts, sample.count_cuts])
+        edges = np.unique(np.concatenate([cuts[cuts >= extremes.oldest], [extremes.newest]]))
+        weight_levels, count_levels = sample.levels_at(edges)
+        reached = np.maximum(weight_levels, count_levels) < LEVELS
+        edges, weight_levels, count_levels = edges[reached], weight_levels[reached], count_levels[reached]
+        unit_probability, event_probability = LEVEL_PROBABILITY[weight_levels], LEVEL_PROBABILITY[count_levels]
+        crowding = np.where(extremes.greatest_weight * unit_probability < _SINGLE_UNIT, 1.0, _CROWDED)
+        return cls(
+            newest=edges,
+            oldest=np.concatenate([[extremes.oldest], edges[:-1] + 1])[: len(edges)],
+            unit_design_weight=np.where(weight_levels > 0, crowding / unit_probability / copies, 0.0),
+            event_design_weight=np.where(count_levels > 0, 1.0 / event_probability / copies, 0.0),
+            unit_exclusion_probability=1.0 - unit_probability,
+            event_exclusion_probability=1.0 - event_probability,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Strata]) -> Strata:
+        """The strata of all parts."""
+        if not parts:
+            no_times, nothing = np.empty(0, np.int64), np.empty(0)
+            return cls(no_times, no_times, nothing, nothing, nothing, nothing)
+        return cls(
+            np.concatenate([part.newest for part in parts]),
+            np.concatenate([part.oldest for part in parts]),
+            np.concatenate([part.unit_design_weight for part in parts]),
+            np.concatenate([part.event_design_weight for part in parts]),
+            np.concatenate([part.unit_exclusion_probability for part in parts]),
+            np.concatenate([part.event_exclusion_probability for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """What is summed over rows sorted by time: each of `linear` times f, each of `squared` times f²."""
+
+    times: Ints
+    linear: Floats  # a row for each sum, a column for each row of the sample
+    squared: Floats
+
+    @cached_property
+    def prefixes(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Prefix sums of both, plain and multiplied by the time since the first row; they serve every decay."""
+        return (*_prefixes(self.times, self.linear), *_prefixes(self.times, self.squared))
+
+    def rows(self, which: Rows) -> Coefficients:
+        """Those of some rows. The latest result is remembered, because the next question often changes only the
+        decay."""
+        for known, coefficients in self._latest:
+            if known is which:
+                return coefficients
+        found = Coefficients(self.times[which], self.linear[:, which], self.squared[:, which])
+        self._latest[:] = [(which, found)]
+        return found
+
+    @cached_property
+    def _latest(self) -> list[tuple[Rows, Coefficients]]:
+        return []
+
+
+@dataclass(frozen=True)
+class PoissonSample:
+    """Rows sorted by time, each with its design weight and with the probability that it had not been kept."""
+
+    times: Ints
+    hashes: Words
+    values: Column
+    weights: Ints
+    design_weights: Floats  # 1/π over the number of copies
+    exclusion_probabilities: Floats  # 1 - π
+    copy_numbers: NDArray[np.int16]  # which of the copies the row comes from
+    strata: Strata
+    unit: TimeUnit
+    kind: Kind
+    labels: Labels
+    newest: int | None  # the newest event seen, kept or not; None where there was none
+    least_value: float
+    greatest_value: float
+    greatest_weight: int
+    lost_before: int  # no level holds the events at or before this time (NO_CUT: every event is in some level's reach)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @classmethod
+    def of_copies(
+        cls, copies: Sequence[NestedSample], unit: TimeUnit, kind: Kind, labels: Labels, extremes: Extremes
+    ) -> PoissonSample:
+        """The rows of the independent copies of one sketch, averaged."""
+        probabilities = [copy.inclusion_probabilities() for copy in copies]
+        times = np.concatenate([copy.times for copy in copies])
+        order = np.argsort(times, kind="stable") if len(copies) > 1 else np.arange(len(times))
+        probability = np.concatenate(probabilities)[order]
+        strata = [Strata.of(copy, len(copies), extremes) for copy in copies] if extremes.newest is not None else []
+        return cls(
+            times=times[order],
+            hashes=np.concatenate([copy.hashes for copy in copies])[order],
+            values=np.concatenate([copy.values for copy in copies])[order],
+            weights=np.concatenate([copy.weights for copy in copies])[order],
+            design_weights=1.0 / (probability * len(copies)),
+            exclusion_probabilities=1.0 - probability,
+            copy_numbers=np.concatenate([np.full(len(copy), i, np.int16) for i, copy in enumerate(copies)])[order],
+            strata=Strata.joined(strata),
+            unit=unit,
+            kind=kind,
+            labels=labels,
+            newest=extremes.newest,
+            least_value=extremes.least_value,
+            greatest_value=extremes.greatest_value,
+            greatest_weight=extremes.greatest_weight,
+            lost_before=max(int(max(copy.weight_cuts[-1], copy.count_cuts[-1])) for copy in copies),
+        )
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[PoissonSample]) -> PoissonSample:
+        """Samples of different times (the epochs of a stream) as one; every row keeps its design weight."""
+        first = parts[0]
+        filled = [part for part in parts if part.newest is not None]
+        if not filled:
+            return first
+        times = np.concatenate([part.times for part in filled])
+        order = np.argsort(times, kind="stable")
+
+        def column(name: str) -> Column:
+            return np.concatenate([getattr(part, name) for part in filled])[order]
+
+        keys = [part.labels for part in filled]
+        values = column("values")
+        return cls(
+            times=times[order],
+            hashes=column("hashes"),
+            values=values,
+            weights=column("weights"),
+            design_weights=column("design_weights"),
+            exclusion_probabilities=column("exclusion_probabilities"),
+            copy_numbers=column("copy_numbers"),
+            strata=Strata.joined([part.strata for part in filled]),
+            unit=first.unit,
+            kind=filled[0].kind,
+            labels=Labels.merged(keys, values) if filled[0].kind is Kind.KEY else Labels.none(),
+            newest=max(part.newest for part in filled if part.newest is not None),
+            least_value=min(part.least_value for part in filled),
+            greatest_value=max(part.greatest_value for part in filled),
+            greatest_weight=max(part.greatest_weight for part in filled),
+            lost_before=max(part.lost_before for part in filled),
+        )
+
+    @cached_property
+    def expanded_weights(self) -> Floats:
+        """w/π: what each row adds to an undecayed weighted sum."""
+        return self.weights * self.design_weights
+
+    @cached_property
+    def weight_coefficients(self) -> Coefficients:
+        """For Σ w·f: the part that was kept with certainty, the part that was sampled, and the variance."""
+        return self._coefficients(self.expanded_weights)
+
+    @cached_property
+    def count_coefficients(self) -> Coefficients:
+        """The same for Σ f."""
+        return self._coefficients(self.design_weights)
+
+    @cached_property
+    def mean_coefficients(self) -> Coefficients:
+        """Those of Σ w·f, then those of Σ f, then their covariance."""
+        return self._with_count(self.expanded_weights)
+
+    def value_coefficients(self, sign: int, scale: float) -> Coefficients:
+        """For Σ v·f over the values of one sign, as positive numbers in units of `scale`."""
+        key = ("sum", sign, scale)
+        if key not in self._of_values:
+            expanded = np.maximum(sign * (self.values / scale), 0.0) * self.design_weights
+            self._of_values[key] = self._coefficients(expanded)
+        return self._of_values[key]
+
+    def value_mean_coefficients(self, scale: float) -> Coefficients:
+        """Like `mean_coefficients`, with the value less the least value, in units of `scale`, as the weight."""
+        key = ("mean", 0, scale)
+        if key not in self._of_values:
+            expanded = (self.values / scale - self.least_value / scale) * self.design_weights
+            self._of_values[key] = self._with_count(expanded)
+        return self._of_values[key]
+
+    @cached_property
+    def _of_values(self) -> dict[tuple[str, int, float], Coefficients]:
+        return {}
+
+    def _coefficients(self, expanded: Floats) -> Coefficients:
+        certain = np.where(self.exclusion_probabilities == 0.0, expanded, 0.0)
+        variance = np.square(expanded) * self.exclusion_probabilities
+        return Coefficients(self.times, np.stack([certain, expanded - certain]), np.stack([variance]))
+
+    def _with_count(self, expanded: Floats) -> Coefficients:
+        top, bottom = self._coefficients(expanded), self.count_coefficients
+        covariance = expanded * self.design_weights * self.exclusion_probabilities
+        return Coefficients(
+            self.times,
+            np.concatenate([top.linear, bottom.linear]),
+            np.concatenate([top.squared, bottom.squared, [covariance]]),
+        )
+
+    @cached_property
+    def by_value(self) -> Rows:
+        """Row numbers in the order of values."""
+        return np.argsort(self.values, kind="stable")
+
+    @cached_property
+    def sorted_values(self) -> Floats:
+        return self.values[self.by_value].astype(np.float64)
+
+    @cached_property
+    def coefficients_by_time(self) -> Floats:
+        """`weight_coefficients` as one array with a row each for the certain part, the sampled part, the variance."""
+        return np.concatenate([self.weight_coefficients.linear, self.weight_coefficients.squared])
+
+    @cached_property
+    def coefficients_by_value(self) -> Floats:
+        """The same in the order of values, and with a row for each row of the sample."""
+        return np.ascontiguousarray(self.coefficients_by_time[:, self.by_value].T)
+
+    def blocks(self, stride: int) -> NDArray[np.int32]:
+        """For each row the number of its block, where every `stride` rows in the order of values are one block."""
+        if stride not in self._blocks:
+            block = np.empty(len(self), np.int32)
+            block[self.by_value] = np.arange(len(self)) // stride
+            self._blocks.clear()
+            self._blocks[stride] = block
+        return self._blocks[stride]
+
+    @cached_property
+    def _blocks(self) -> dict[int, NDArray[np.int32]]:
+        return {}
+
+    def between(self, low: float | None, high: float | None) -> Rows:
+        """Numbers of the rows with values in a closed range; the same array while the same range is asked for."""
+        if (low, high) not in self._ranges:
+            if len(self._ranges) >= _REMEMBERED_RANGES:
+                self._ranges.clear()
+            self._ranges[low, high] = self._between(low, high)
+        return self._ranges[low, high]
+
+    def _between(self, low: float | None, high: float | None) -> Rows:
+        if low is None:
+            return np.arange(len(self)) if high is None else np.flatnonzero(self.values <= high)
+        above = self.values >= low
+        return np.flatnonzero(above if high is None else above & (self.values <= high))
+
+    @cached_property
+    def _ranges(self) -> dict[tuple[float | None, float | None], Rows]:
+        return {}
+
+    @cached_property
+    def groups(self) -> tuple[Column, Rows]:
+        """The distinct values, and for each row the number of its value among them."""
+        distinct, codes = np.unique(self.values, return_inverse=True)
+        return distinct, codes
+
+
+@njit(cache=True, nogil=True)
+def _prefixes(times: Ints, rows: Floats) -> tuple[Floats, Floats]:
+    """Prefix sums that begin with 0, plain and multiplied by the time since the first row.
+
+    The result has a row for each row of the sample, so that what one lookup needs lies together.
+    """
+    plain = np.zeros((rows.shape[1] + 1, rows.shape[0]))
+    moment = np.zeros((rows.shape[1] + 1, rows.shape[0]))
+    for row in range(rows.shape[1]):
+        offset = np.float64(times[row] - times[0])
+        for column in range(rows.shape[0]):
+            plain[row + 1, column] = plain[row, column] + rows[column, row]
+            moment[row + 1, column] = moment[row, column] + rows[column, row] * offset
+    return plain, moment

@@ -1,0 +1,57 @@
+"""The keys of stored rows: an epoch of a source, and the key of a sketch that covers more than one epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final, NamedTuple
+
+from sketches.family import Scope
+from sketches.registry import FAMILIES
+
+
+class Epoch(NamedTuple):
+    """A stretch of event time of one source, in units of the stream."""
+
+    source: str
+    start: int
+    length: int
+
+
+ALL_EPOCHS: Final = (0, 0)  # start and length in the key of a sketch that covers all epochs; no epoch has length 0
+WHOLE_STREAM: Final = Epoch("", *ALL_EPOCHS)  # the key of a sketch that covers all sources and epochs
+
+
+def scope_of(family: str) -> Scope:
+    """What one stored sketch of a family covers. A family that this version does not know counts as one by epoch."""
+    return FAMILIES[family].scope if family in FAMILIES else Scope.EPOCH
+
+
+def sketch_key(family: str, epoch: Epoch) -> Epoch:
+    """The key of the family's stored sketch that covers this epoch."""
+    match scope_of(family):
+        case Scope.EPOCH:
+            return epoch
+        case Scope.SOURCE:
+            return Epoch(epoch.source, *ALL_EPOCHS)
+        case Scope.STREAM:
+            return WHOLE_STREAM
+
+
+def spans_epochs(family: str) -> bool:
+    """Whether one sketch of the family covers many epochs."""
+    return scope_of(family) is not Scope.EPOCH
+
+
+def scope_fault(stored: Set[str], brought: Set[str], *, replacing: bool) -> str | None:
+    """Why a run cannot be added to a stream that holds events; None where it can.
+
+    `stored` and `brought` are the families whose sketches cover many epochs: those in the store and those of the run.
+    Such a sketch must hold every event of its epochs, and no epoch can be taken out of it.
+    """
+    if replacing and (either := sorted(stored | brought)):
+        return f"it cannot be backfilled: family {either[0]!r} keeps one sketch for many epochs and cannot replace one"
+    if added := sorted(brought - stored):
+        return f"family {added[0]!r} cannot be added: its one sketch for many epochs would lack the stored events"
+    if left_out := sorted(stored - brought):
+        return f"family {left_out[0]!r} cannot be left out: its one sketch for many epochs would lack the new events"
+    return None

@@ -1,0 +1,176 @@
+"""From stored payloads to something that can be asked, re-reading only what a newer generation changed.
+
+The family says how: it gathers the sketches of an epoch's sources, and then stands the epochs side by side.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+
+from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
+from sketches.family import Askable, Gathered, Scope, Sketch
+from sketches.registry import family_of, load
+from store.database import connected
+from store.keys import WHOLE_STREAM, Epoch, scope_of
+from store.serving.catalogue import Catalogue, Gap, StoredStream, catalogue_in
+
+Slot = tuple[int, int]  # start and length of an epoch, whatever the source
+
+
+@dataclass
+class Selection:
+    """The sketches of some sources of a stream in one family, merged and kept until the store changes."""
+
+    stream: str
+    sources: tuple[str, ...]
+    family: str
+    generation: int = -1
+    slots: dict[Slot, _Loaded] = field(default_factory=dict)
+    askable: Askable | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """About what is held in memory: rows with their design weights, once per epoch and once side by side."""
+        return sum(loaded.nbytes for loaded in self.slots.values()) * 2
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return [gap for loaded in self.slots.values() for gap in loaded.gaps]
+
+    @property
+    def sketch_bytes(self) -> int:
+        return sum(loaded.stored for loaded in self.slots.values())
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """One epoch of all selected sources."""
+
+    written: Mapping[str, int]  # source → generation of its row
+    gathered: Gathered | None  # None: no sketch could be read
+    gaps: tuple[Gap, ...]
+    stored: int
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.gathered is None else self.gathered.nbytes
+
+
+def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float) -> Catalogue:
+    """Bring a selection up to date; the catalogue that comes back is of the generation that was read."""
+    stream = catalogue.streams[selection.stream]
+    if selection.askable is not None and selection.generation == catalogue.generation:
+        return catalogue
+    _refuse_some_sources(stream, selection)
+    wanted = _written(stream, selection)
+    changed = [slot for slot, written in wanted.items() if _stale(selection, slot, written)]
+    if changed:
+        selection.askable = None  # until all of it is read: reading may fail half way
+        with connected(path, write=False, wait=wait) as connection:
+            catalogue = catalogue_in(connection, path)  # what is read next belongs to this generation
+            stream = catalogue.streams[selection.stream]
+            wanted = _written(stream, selection)
+            changed = [slot for slot, written in wanted.items() if _stale(selection, slot, written)]
+            payloads = _fetch(connection, selection, changed, wanted)
+        for slot in changed:
+            selection.slots[slot] = _load_epoch(selection, stream, slot, wanted[slot], payloads.get(slot, []))
+    gone = [slot for slot in selection.slots if slot not in wanted]
+    for slot in gone:
+        del selection.slots[slot]
+    if changed or gone or selection.askable is None:
+        selection.askable = _together(selection)
+    selection.generation = catalogue.generation
+    return catalogue
+
+
+def _refuse_some_sources(stream: StoredStream, selection: Selection) -> None:
+    """Refuse some of the sources where one sketch covers all; asked before the catalogue is read anew, which may have
+    more of them."""
+    if scope_of(selection.family) is Scope.STREAM and set(selection.sources) != set(stream.sources):
+        raise UnanswerableError(
+            f"family {selection.family!r} keeps one sketch for all sources of a stream: ask for all of them, or "
+            "another family"
+        )
+
+
+def _written(stream: StoredStream, selection: Selection) -> dict[Slot, dict[str, int]]:
+    wanted: dict[Slot, dict[str, int]] = defaultdict(dict)
+    whole_stream = scope_of(selection.family) is Scope.STREAM
+    sources = {WHOLE_STREAM.source} if whole_stream else set(selection.sources)
+    for epoch, (generation, _) in stream.sketches.get(selection.family, {}).items():
+        if epoch.source in sources:
+            wanted[epoch.start, epoch.length][epoch.source] = generation
+    return wanted
+
+
+def _stale(selection: Selection, slot: Slot, written: Mapping[str, int]) -> bool:
+    held = selection.slots.get(slot)
+    return held is None or held.written != written
+
+
+def _fetch(
+    connection: duckdb.DuckDBPyConnection,
+    selection: Selection,
+    slots: Sequence[Slot],
+    wanted: Mapping[Slot, Mapping[str, int]],
+) -> dict[Slot, list[tuple[str, memoryview]]]:
+    """The payloads of these epochs, as views of what DuckDB handed over."""
+    found: dict[Slot, list[tuple[str, memoryview]]] = defaultdict(list)
+    if not slots:
+        return found
+    # lists as parameters, not as an Arrow table: to make one, pyarrow imports pandas, which takes seconds
+    rows = connection.sql(
+        "SELECT source, start, length, payload FROM sketches "
+        "SEMI JOIN (SELECT unnest($starts) AS start, unnest($lengths) AS length) USING (start, length) "
+        "SEMI JOIN (SELECT unnest($sources) AS source) USING (source) "
+        "WHERE stream = $stream AND family = $family ORDER BY start, source",
+        params={
+            "starts": [start for start, _ in slots],
+            "lengths": [length for _, length in slots],
+            "sources": sorted({source for slot in slots for source in wanted[slot]}),
+            "stream": selection.stream,
+            "family": selection.family,
+        },
+    ).to_arrow_table()
+    for batch in rows.to_batches():
+        sources, starts, lengths = (batch.column(at).to_pylist() for at in range(3))
+        payloads = batch.column(3)
+        for row, (source, start, length) in enumerate(zip(sources, starts, lengths, strict=True)):
+            found[start, length].append((source, memoryview(payloads[row].as_buffer())))
+    return found
+
+
+def _load_epoch(
+    selection: Selection,
+    stream: StoredStream,
+    slot: Slot,
+    written: Mapping[str, int],
+    payloads: Iterable[tuple[str, memoryview]],
+) -> _Loaded:
+    sketches: list[Sketch] = []
+    gaps: list[Gap] = []
+    stored = 0
+    for source, payload in payloads:
+        stored += len(payload)
+        try:
+            sketches.append(load(payload))
+        except CorruptError as error:
+            gaps += stream.gaps_of(selection.family, Epoch(source, *slot), f"set aside: {error}")
+    gathered = family_of(selection.family).gather(sketches) if sketches else None
+    return _Loaded(dict(written), gathered, tuple(gaps), stored)
+
+
+def _together(selection: Selection) -> Askable | None:
+    """All epochs of the selection side by side, as the family arranges them."""
+    epochs = [held.gathered for _, held in sorted(selection.slots.items()) if held.gathered is not None]
+    if not epochs:
+        return None
+    try:
+        return family_of(selection.family).side_by_side(epochs)
+    except IncompatibleError as error:
+        raise UnanswerableError(f"the epochs of stream {selection.stream!r} were built differently: {error}") from error

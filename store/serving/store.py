@@ -1,0 +1,344 @@
+"""Answers from a store: pick the family, load and merge its sketches, answer, and say which epochs are missing.
+
+Store("wane.duckdb").ask("calls", Question("sum", "exp:half_life=30m"))
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sketches.arrays import Ints
+from sketches.errors import QuestionError, UnanswerableError
+from sketches.estimate import Curve, Estimate, Series
+from sketches.events import Kind
+from sketches.family import Askable
+from sketches.formatting import listed
+from sketches.question import Question
+from sketches.registry import families_with, family_of
+from sketches.suggestions import did_you_mean
+from store.database import WAIT
+from store.serving.catalogue import Catalogue, StoredStream, read_catalogue
+from store.serving.planner import pick
+from store.serving.provenance import Answer, Provenance, provenance_of
+from store.serving.selection import Selection, refresh
+
+__all__ = ["Answer", "Provenance", "Store"]
+
+MEMORY: Final = 1 << 30  # bytes of merged sketches kept between questions
+
+
+class _Plan(NamedTuple):
+    """Which sources and which family answer a question, and why that family."""
+
+    stream: StoredStream
+    sources: tuple[str, ...]
+    family: str
+    why: str
+
+
+class _Selected(NamedTuple):
+    """The loaded sketches that a question is asked of. An inner product has two selections, any other question one."""
+
+    selections: tuple[Selection, ...]
+    stream: StoredStream
+    why: str
+
+    def provenance(self, question: Question, moments: Ints, start: float) -> Provenance:
+        """Where an answer as of these times comes from; its question was taken up at `start`."""
+        elapsed_ms = (time.perf_counter() - start) * 1e3
+        return provenance_of(self.stream, self.selections, self.why, question.decay, moments, elapsed_ms)
+
+
+class Store:
+    """A store opened for questions: it holds no connection, and keeps merged sketches in memory up to a limit.
+
+    Every answer belongs to one generation. While the file does not change, nothing is read or merged again: a new
+    decay, threshold or as-of time costs only arithmetic.
+    """
+
+    def __init__(self, path: str | Path, *, memory: int = MEMORY, wait: float = WAIT) -> None:
+        self.path = Path(path)
+        self._memory = memory
+        self._wait = wait
+        self._catalogue: Catalogue | None = None
+        self._seen: tuple[object, ...] | None = None  # the file's signature when the catalogue was read
+        self._selections: OrderedDict[tuple[str, tuple[str, ...], str], Selection] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def catalogue(self) -> Catalogue:
+        """What the store holds now, read again only when the file has changed. It does not wait for other answers."""
+        now = self._signature()
+        seen, known = self._seen, self._catalogue
+        if known is not None and now == seen:
+            return known
+        with self._lock:
+            now = self._signature()
+            if self._catalogue is None or now != self._seen:
+                self._catalogue = read_catalogue(self.path, self._wait)
+                self._seen = now
+            return self._catalogue
+
+    def ask(
+        self,
+        stream: str,
+        question: Question,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
+        other: str | None = None,
+    ) -> Answer:
+        """One answer, from all sources or some; `other` is the second source of an inner product."""
+        start = time.perf_counter()
+        with self._lock:
+            selected = self._select(stream, question, sources, family, other)
+            question = _dated(question, selected)
+            estimate = _estimate(selected, question)
+            provenance = selected.provenance(question, np.array([estimate.as_of]), start)
+        return Answer(replace(estimate, guarantee=provenance.qualify(estimate.guarantee)), provenance)
+
+    def series(
+        self,
+        stream: str,
+        question: Question,
+        as_of: ArrayLike,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
+        other: str | None = None,
+    ) -> tuple[Series, Provenance]:
+        """One question at many as-of times: in one pass, or time by time for an inner product with `other`."""
+        start = time.perf_counter()
+        moments = np.asarray(as_of, np.int64)
+        with self._lock:
+            selected = self._select(stream, question, sources, family, other, past=True)
+            if other is None:
+                askable = _askable(selected.selections[0])
+                series = askable.series(_with_number(question, askable), moments)
+            else:
+                series = _one_by_one(selected, question, moments)
+            provenance = selected.provenance(question, moments, start)
+        return replace(series, guarantee=provenance.qualify(series.guarantee)), provenance
+
+    def threshold_curve(
+        self,
+        stream: str,
+        question: Question,
+        thresholds: ArrayLike,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
+    ) -> tuple[Curve, Provenance]:
+        """Σ w·f over v ≥ τ against τ, under the question's decay."""
+        asked = Question("correlated-sum", question.decay, question.as_of, tau=0.0, confidence=question.confidence)
+        return self._curve(
+            stream, asked, sources, family, lambda askable, dated: askable.threshold_curve(dated, thresholds)
+        )
+
+    def quantile_curve(
+        self,
+        stream: str,
+        question: Question,
+        shares: ArrayLike,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
+    ) -> tuple[Curve, Provenance]:
+        """The value at every share, under the question's decay."""
+        asked = Question("quantile", question.decay, question.as_of, phi=0.5, confidence=question.confidence)
+        return self._curve(stream, asked, sources, family, lambda askable, dated: askable.quantile_curve(dated, shares))
+
+    def _curve(
+        self,
+        stream: str,
+        question: Question,
+        sources: Sequence[str],
+        family: str | None,
+        curve_of: Callable[[Askable, Question], Curve],
+    ) -> tuple[Curve, Provenance]:
+        start = time.perf_counter()
+        with self._lock:
+            selected = self._select(stream, question, sources, family)
+            question = _dated(question, selected)
+            (selection,) = selected.selections
+            askable = _askable(selection)
+            if not family_of(selection.family).abilities.curves:
+                raise UnanswerableError(f"family {selection.family!r} has no curves; {families_with('curves')}")
+            curve = curve_of(askable, question)
+            return curve, selected.provenance(question, np.array([question.as_of or 0]), start)
+
+    def family_for(
+        self,
+        stream: str,
+        question: Question,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
+        past: bool = False,
+    ) -> str:
+        """The family that answers a question; `past` for one asked by `series`. Loads nothing."""
+        return _plan(self.catalogue(), stream, question, sources, family, past=past).family
+
+    def load(self, stream: str, family: str, *, sources: Sequence[str] = ()) -> None:
+        """Load and merge the sketches of a family, so that the first question need not wait for it."""
+        with self._lock:
+            catalogue = self.catalogue()
+            stored = _stored_stream(catalogue, stream)
+            self._load(stream, _chosen(stored, sources), family, catalogue)
+
+    def _select(
+        self,
+        stream: str,
+        question: Question,
+        sources: Sequence[str],
+        family: str | None,
+        other: str | None = None,
+        *,
+        past: bool = False,
+    ) -> _Selected:
+        """What a question is asked of, loaded; both sides of an inner product are of the same generation."""
+        first, plan, catalogue = self._planned(self.catalogue(), stream, question, sources, family, past=past)
+        if other is None:
+            return _Selected((first,), plan.stream, plan.why)
+        while True:
+            second, _, catalogue = self._planned(catalogue, stream, question, [other], first.family, past=past)
+            if second.generation == first.generation:
+                return _Selected((first, second), plan.stream, plan.why)
+            first, plan, catalogue = self._planned(catalogue, stream, question, sources, family, past=past)
+
+    def _planned(
+        self,
+        catalogue: Catalogue,
+        stream: str,
+        question: Question,
+        sources: Sequence[str],
+        family: str | None,
+        *,
+        past: bool,
+    ) -> tuple[Selection, _Plan, Catalogue]:
+        """Plan and load; plan again where loading found a newer generation, which may have more sources or families."""
+        while True:
+            plan = _plan(catalogue, stream, question, sources, family, past=past)
+            selection, now = self._load(stream, plan.sources, plan.family, catalogue)
+            if now.generation == catalogue.generation:
+                return selection, plan, now
+            catalogue = now
+
+    def _load(
+        self, stream: str, sources: tuple[str, ...], family: str, catalogue: Catalogue
+    ) -> tuple[Selection, Catalogue]:
+        """The sketches of some sources in one family, up to date, and the catalogue of their generation."""
+        key = (stream, sources, family)
+        selection = self._selections.setdefault(key, Selection(stream, sources, family))
+        self._selections.move_to_end(key)
+        self._catalogue = refresh(selection, self.path, catalogue, self._wait)
+        self._evict(key)
+        return selection, self._catalogue
+
+    def _evict(self, keep: tuple[str, tuple[str, ...], str]) -> None:
+        """Forget the selections asked longest ago until the rest fits; the one just asked always stays."""
+        while len(self._selections) > 1 and sum(one.nbytes for one in self._selections.values()) > self._memory:
+            oldest = next(key for key in self._selections if key != keep)
+            del self._selections[oldest]
+
+    def _signature(self) -> tuple[object, ...]:
+        """Identity, size and time of the file and of its write-ahead log: they change with every commit."""
+        found: list[object] = []
+        for path in (self.path, self.path.with_name(self.path.name + ".wal")):
+            try:
+                stat = path.stat()
+                found += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+            except FileNotFoundError:
+                found.append(None)
+        return tuple(found)
+
+
+def _plan(
+    catalogue: Catalogue, stream: str, question: Question, sources: Sequence[str], family: str | None, *, past: bool
+) -> _Plan:
+    stored = _stored_stream(catalogue, stream)
+    chosen = _chosen(stored, sources)
+    if family is not None:
+        _check_known("family", family, sorted(stored.sketches))
+    newest = stored.newest(chosen)
+    before = question.as_of is not None and newest is not None and question.as_of < newest
+    return _Plan(stored, chosen, *pick(stored, question, family, past or before))
+
+
+def _stored_stream(catalogue: Catalogue, stream: str) -> StoredStream:
+    _check_known("stream", stream, list(catalogue.streams))
+    return catalogue.streams[stream]
+
+
+def _chosen(stored: StoredStream, sources: Sequence[str]) -> tuple[str, ...]:
+    """The named sources in order, each once; all of them where none is named."""
+    for source in sources:
+        _check_known("source", source, stored.sources)
+    return tuple(sorted(set(sources))) if sources else tuple(stored.sources)
+
+
+def _check_known(what: str, name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        known = listed(sorted(names), 20) or "none"
+        raise QuestionError(f"{what} {name!r} is not in the store; it holds {known}{did_you_mean(name, names)}")
+
+
+def _askable(selection: Selection) -> Askable:
+    if selection.askable is None:
+        sources = ", ".join(selection.sources[:5])
+        raise UnanswerableError(f"stream {selection.stream!r} has no readable {selection.family} sketch of {sources}")
+    return selection.askable
+
+
+def _estimate(selected: _Selected, question: Question) -> Estimate:
+    first, *second = selected.selections
+    askable = _askable(first)
+    if not second:
+        return askable.answer(_with_number(question, askable))
+    if not family_of(first.family).abilities.joins:
+        raise UnanswerableError(f"family {first.family!r} has no inner products; {families_with('joins')}")
+    return askable.answer(question, other=_askable(second[0]))
+
+
+def _one_by_one(selected: _Selected, question: Question, moments: Ints) -> Series:
+    """A series of single answers: no family has inner products at many times in one pass."""
+    if len(moments) == 0:
+        raise QuestionError("an inner product over time needs at least one as-of time")
+    found = [_estimate(selected, question.at(moment)) for moment in moments.tolist()]
+    return Series(
+        moments,
+        np.array([estimate.value for estimate in found]),
+        np.array([estimate.lower for estimate in found]),
+        np.array([estimate.upper for estimate in found]),
+        min(estimate.confidence for estimate in found),
+        found[-1].guarantee,
+        found[-1].family,
+        np.array([estimate.used for estimate in found]),
+    )
+
+
+def _dated(question: Question, selected: _Selected) -> Question:
+    """The question with its as-of time: the newest event of the sources asked, unless it names one."""
+    if question.as_of is not None:
+        return question
+    newest = selected.stream.newest([source for one in selected.selections for source in one.sources])
+    return question if newest is None else question.at(newest)
+
+
+def _with_number(question: Question, askable: Askable) -> Question:
+    """The question with its value as a number where the stream's values are numbers and the value was given as text."""
+    if not isinstance(question.value, str) or askable.kind is Kind.KEY:
+        return question
+    for read in (int, float):
+        with suppress(ValueError):
+            return replace(question, value=read(question.value))
+    return question

@@ -1,0 +1,120 @@
+"""Merging the new sketches of a run with the stored ones of the same keys, before the store is opened for writing.
+
+`find_overlap` reads what must be merged, `merge_overlap` merges it; no connection is open meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from sketches.errors import CorruptError, IncompatibleError
+from sketches.family import Sketch
+from sketches.registry import load, union
+from store.database import StoreError
+from store.writing.run import SKETCHES, Run
+
+KEY: Final = "source, start, length, family"
+SET_ASIDE: Final = SKETCHES.append(pa.field("reason", pa.string()))
+
+Key = tuple[str, int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The rows of a run that need merging, and the stored rows of the same keys; others are written as they came."""
+
+    new: pa.Table
+    stored: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class MergedOverlap:
+    """One row for each key that needed merging, and the stored rows that could not be read, each with its reason."""
+
+    sketches: pa.Table
+    set_aside: pa.Table
+
+
+def find_overlap(connection: duckdb.DuckDBPyConnection, run: Run) -> Overlap:
+    """What must be merged: keys that occur twice in the run, or in the store outside the range the run replaces."""
+    least, most = run.replacing or (0, 0)
+    connection.register("wane_sketches", run.tables.sketches)
+    stored = connection.sql(
+        f"SELECT {KEY}, payload FROM sketches SEMI JOIN wane_sketches USING ({KEY}) "
+        "WHERE stream = $stream AND NOT (start + length > $least AND start < $most AND $replacing)",
+        params={"stream": run.stream.name, "least": least, "most": most, "replacing": run.replacing is not None},
+    ).to_arrow_table()
+    connection.register("wane_stored", stored)
+    new = connection.sql(
+        f"SELECT {KEY}, payload FROM wane_sketches SEMI JOIN ("
+        f"SELECT {KEY} FROM wane_sketches GROUP BY ALL HAVING count(*) > 1 UNION ALL SELECT {KEY} FROM wane_stored"
+        f") USING ({KEY})"
+    ).to_arrow_table()
+    for name in ("wane_sketches", "wane_stored"):
+        connection.unregister(name)
+    return Overlap(new, stored)
+
+
+def merge_overlap(stream: str, overlap: Overlap) -> MergedOverlap:
+    """One sketch for each key, merged all at once: the stored one first, then those of the run, sorted by their bytes.
+
+    The order matters to families that add up floating-point numbers. Sorted, it does not depend on how Spark spread
+    the work.
+    """
+    new: dict[Key, list[bytes]] = defaultdict(list)
+    for key, payload in _rows(overlap.new):
+        new[key].append(payload)
+    stored = dict(_rows(overlap.stored))
+    sketches: list[tuple[object, ...]] = []
+    set_aside: list[tuple[object, ...]] = []
+    for key, payloads in new.items():
+        together = [_load_new(stream, key, payload) for payload in sorted(payloads)]
+        if key in stored:
+            try:
+                together.insert(0, load(stored[key]))
+            except CorruptError as error:
+                set_aside.append((*key, stored[key], str(error)))
+        sketches.append((*key, _union(stream, key, together).to_bytes()))
+    return MergedOverlap(_table(sketches, SKETCHES), _table(set_aside, SET_ASIDE))
+
+
+def _union(stream: str, key: Key, sketches: list[Sketch]) -> Sketch:
+    try:
+        return union(sketches)
+    except IncompatibleError as error:
+        raise StoreError(
+            f"stream {stream!r} was sketched with other settings before, at {_place(key)}: {error} "
+            "(stored and new); restore the settings, or give the stream another name"
+        ) from error
+
+
+def _load_new(stream: str, key: Key, payload: bytes) -> Sketch:
+    try:
+        return load(payload)
+    except CorruptError as error:
+        *_, family = key
+        raise StoreError(
+            f"the run brings a damaged {family} sketch of stream {stream!r}, {_place(key)}: {error}"
+        ) from error
+
+
+def _place(key: Key) -> str:
+    source, start, length, _ = key
+    if length:
+        return f"{source} from {start}"
+    return f"{source or 'all sources'} over all epochs"
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Key, bytes]]:
+    *key, payloads = (column.to_pylist() for column in table.columns)
+    return zip(zip(*key, strict=True), payloads, strict=True)
+
+
+def _table(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    return pa.table({name: [row[at] for row in rows] for at, name in enumerate(schema.names)}, schema=schema)

@@ -1,0 +1,145 @@
+"""The ledger: which files were read by which run, so that no file is counted twice."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from store.database import WAIT, StoreError, connected
+from store.schema import check, migrate
+from store.writing.run import InputFile, Run
+
+
+class AlreadyIngestedError(StoreError):
+    """A file of the run is in the ledger already: by its path, or by its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file in the ledger and the run that brought it.
+
+    `modified` is 0 where a store of schema 1 did not say. Then size and fingerprint tell whether the file has changed.
+    """
+
+    run: int
+    path: str
+    size: int
+    fingerprint: str
+    modified: int
+    rows: int
+    oldest: int | None
+    newest: int | None
+
+
+def known_files(path: str | Path, stream: str) -> list[KnownFile]:
+    """The files of a stream that were read so far; an empty list where there is no store yet.
+
+    A store of an older schema is brought up to date first, because whoever asks is about to write.
+    """
+    file = Path(path)
+    if not file.exists():
+        return []
+    migrate(file, WAIT)
+    with connected(file, write=False) as connection:
+        check(connection, file)
+        return files_in(connection, stream)
+
+
+def files_in(connection: duckdb.DuckDBPyConnection, stream: str) -> list[KnownFile]:
+    """The files of a stream in an open store, by run and path."""
+    rows = connection.execute(
+        "SELECT run, path, size, fingerprint, modified, rows, oldest, newest FROM files WHERE stream = $1 "
+        "ORDER BY run, path",
+        [stream],
+    ).fetchall()
+    return [KnownFile(*row) for row in rows]
+
+
+def write_ledger(
+    connection: duckdb.DuckDBPyConnection, run: Run, generation: int, *, sketches: int, late: int, size: int
+) -> None:
+    """Enter a run with its files, rejects and labels; `AlreadyIngestedError` where it brings a known file."""
+    name = run.stream.name
+    _forget(connection, name, run.replaced_files)
+    _write_files(connection, name, run.files, generation)
+    rejected = sum(reject.rows for reject in run.rejects)
+    connection.execute(
+        "INSERT INTO runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        [generation, name, run.started, run.finished, run.rows, rejected, run.conflicts, sketches, late, size],
+    )
+    for reject in run.rejects:
+        connection.execute(
+            "INSERT INTO rejects VALUES ($1, $2, $3, $4, $5)",
+            [generation, name, reject.reason, reject.rows, json.dumps(list(reject.examples), default=str)],
+        )
+    if run.labels:
+        labels = {
+            "key": pa.array(list(run.labels), pa.uint64()),
+            "label": pa.array(list(run.labels.values()), pa.string()),
+        }
+        connection.register("wane_labels", pa.table(labels))
+        connection.execute(
+            "INSERT INTO labels SELECT $1, key, label FROM wane_labels "
+            "ANTI JOIN (SELECT key FROM labels WHERE stream = $1) USING (key)",
+            [name],
+        )
+        connection.unregister("wane_labels")
+
+
+def _forget(connection: duckdb.DuckDBPyConnection, stream: str, paths: Sequence[str]) -> None:
+    if paths:
+        connection.execute("DELETE FROM files WHERE stream = $1 AND path IN (SELECT unnest($2))", [stream, list(paths)])
+
+
+def _write_files(
+    connection: duckdb.DuckDBPyConnection, stream: str, files: Sequence[InputFile], generation: int
+) -> None:
+    if not files:
+        return
+    columns = {
+        "path": pa.array([file.path for file in files], pa.string()),
+        "size": pa.array([file.size for file in files], pa.int64()),
+        "fingerprint": pa.array([file.fingerprint for file in files], pa.string()),
+        "rows": pa.array([file.rows for file in files], pa.int64()),
+        "modified": pa.array([file.modified for file in files], pa.int64()),
+        "oldest": pa.array([file.oldest for file in files], pa.int64()),
+        "newest": pa.array([file.newest for file in files], pa.int64()),
+    }
+    _refuse_repeats(stream, files)
+    connection.register("wane_files", pa.table(columns))
+    _refuse_known(connection, stream)
+    connection.execute("INSERT INTO files SELECT $1, $2, * FROM wane_files", [generation, stream])
+    connection.unregister("wane_files")
+
+
+def _refuse_repeats(stream: str, files: Sequence[InputFile]) -> None:
+    """Refuse a run that brings a file twice."""
+    paths = Counter(file.path for file in files)
+    contents = Counter(file.fingerprint for file in files if file.rows > 0)
+    for file in files:
+        if paths[file.path] > 1 or (file.rows > 0 and contents[file.fingerprint] > 1):
+            raise AlreadyIngestedError(
+                f"{file.path} of stream {stream!r}, or its content, is in this run twice; nothing was written"
+            )
+
+
+def _refuse_known(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
+    known = connection.execute(
+        "WITH old AS (FROM files WHERE stream = $1) "
+        "SELECT new.path, old.path, old.run FROM wane_files AS new JOIN old ON new.path = old.path UNION ALL "
+        "SELECT new.path, old.path, old.run FROM wane_files AS new JOIN old ON new.fingerprint = old.fingerprint "
+        "WHERE new.rows > 0 AND old.rows > 0 ORDER BY ALL",
+        [stream],
+    ).fetchall()
+    if known:
+        path, as_path, run = known[0]
+        content = "" if path == as_path else f"has the content of {as_path}, which "
+        raise AlreadyIngestedError(
+            f"{path} {content}was ingested by run {run} of stream {stream!r} already; nothing was written"
+        )

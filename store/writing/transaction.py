@@ -1,0 +1,184 @@
+"""Committing runs: their sketches, what was read and what was rejected, in one transaction or not at all.
+
+Late events are merged with what is stored before the file is opened for writing, so that readers are shut out only
+while rows are inserted. Where another commit comes in between, the merging starts over from what that one left.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from sketches.encoding.envelope import FORMAT_VERSION
+from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, vacuum
+from store.keys import scope_fault
+from store.schema import check, create_store, migrate
+from store.writing.late_merge import KEY, MergedOverlap, find_overlap, merge_overlap
+from store.writing.ledger import write_ledger
+from store.writing.run import Run, Stream
+
+_EPOCH: Final = "source, start, length"
+_ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
+
+
+def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -> int:
+    """Add runs, one a stream, to the store, creating it if need be, and return the new generation.
+
+    Late events are merged into the epochs they belong to. A stored sketch whose bytes are damaged cannot be merged: it
+    is set aside, and stays known as a gap. A file that the ledger knows already is an `AlreadyIngestedError`.
+    """
+    file = Path(path)
+    together = [runs] if isinstance(runs, Run) else list(runs)
+    _refuse_repeated_streams(together)
+    create_store(file)
+    migrate(file, wait)
+    deadline = time.monotonic() + wait
+    while True:
+        with connected(file, write=False, wait=wait) as connection:
+            generation = check(connection, file)
+            for run in together:
+                _check_unit(connection, run.stream)
+                _check_scopes(connection, run)
+            overlaps = [find_overlap(connection, run) for run in together]
+        merged = [merge_overlap(run.stream.name, overlap) for run, overlap in zip(together, overlaps, strict=True)]
+        with connected(file, write=True, wait=wait) as connection:
+            if check(connection, file) == generation:
+                _write(connection, list(zip(together, merged, strict=True)), generation + 1)
+                return generation + 1
+        if time.monotonic() >= deadline:
+            raise StoreBusyError(f"{file} was changed by others each time this run was merged; waited {wait:.0f} s")
+
+
+def _refuse_repeated_streams(runs: Sequence[Run]) -> None:
+    names = [run.stream.name for run in runs]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated or not names:
+        raise StoreError(f"a commit takes one run a stream, not {len(names)} of {', '.join(repeated) or 'none'}")
+
+
+def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[tuple[Run, MergedOverlap]], generation: int) -> None:
+    used = bytes_used(connection)
+    connection.begin()
+    try:
+        used += sum(_write_run(connection, run, merged, generation) for run, merged in runs)
+        connection.execute("UPDATE wane SET generation = $1", [generation])
+        live = connection.execute("SELECT coalesce(sum(bytes), 0) FROM sketches").fetchall()[0][0]
+        vacuum(connection, wanted=used > _ROOM * int(live))
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.execute("CHECKPOINT")  # a write-ahead log that is cut short loses commits without a word
+
+
+def _write_run(connection: duckdb.DuckDBPyConnection, run: Run, merged: MergedOverlap, generation: int) -> int:
+    """Write all that a run brings; returns how many bytes of payload that were."""
+    _write_stream(connection, run.stream)
+    tables = {
+        "wane_epochs": run.tables.epochs,
+        "wane_sketches": run.tables.sketches,
+        "wane_merged": merged.sketches,
+        "wane_aside": merged.set_aside,
+    }
+    for name, table in tables.items():
+        connection.register(name, table)
+    late = _late(connection, run.stream.name)
+    if run.replacing is not None:
+        for table in ("epochs", "sketches", "set_aside"):
+            connection.execute(
+                f"DELETE FROM {table} WHERE stream = $1 AND start + length > $2 AND start < $3",
+                [run.stream.name, *run.replacing],
+            )
+    sketches, size = _write_sketches(connection, run.stream.name, generation)
+    _write_epochs(connection, run.stream.name)
+    write_ledger(connection, run, generation, sketches=sketches, late=late, size=size)
+    for name in tables:
+        connection.unregister(name)
+    return size
+
+
+def _check_unit(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
+    known = connection.execute(
+        "SELECT unit_numerator, unit_denominator FROM streams WHERE stream = $1", [stream.name]
+    ).fetchall()
+    unit = (stream.unit.numerator, stream.unit.denominator)
+    if known and known != [unit]:
+        raise StoreError(
+            f"stream {stream.name!r} counts time in {known[0][0]}/{known[0][1]} s, not {unit[0]}/{unit[1]} s; "
+            "another unit needs another stream"
+        )
+
+
+def _check_scopes(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
+    """Refuse what would leave a sketch of many epochs with other events than its epochs have."""
+    name = run.stream.name
+    adds_nothing = run.tables.epochs.num_rows == 0 and run.replacing is None
+    if adds_nothing or not connection.execute("FROM epochs WHERE stream = $1 LIMIT 1", [name]).fetchall():
+        return
+    rows = connection.execute("SELECT DISTINCT family FROM sketches WHERE stream = $1 AND length = 0", [name])
+    stored = {family for (family,) in rows.fetchall()}
+    fault = scope_fault(stored, run.tables.spanning_families, replacing=run.replacing is not None)
+    if fault is not None:
+        raise StoreError(f"stream {name!r}: {fault}")
+
+
+def _write_stream(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
+    row = (stream.name, stream.unit.numerator, stream.unit.denominator, stream.epoch, json.dumps(stream.settings))
+    if connection.execute("FROM streams WHERE stream = $1", [stream.name]).fetchall() == [row]:
+        return
+    connection.execute("DELETE FROM streams WHERE stream = $1", [stream.name])
+    connection.execute("INSERT INTO streams VALUES ($1, $2, $3, $4, $5)", list(row))
+
+
+def _late(connection: duckdb.DuckDBPyConnection, stream: str) -> int:
+    """How many new events are late: their epoch ended before the newest event that was stored of their source."""
+    (late,) = connection.execute(
+        "SELECT coalesce(sum(events), 0)::BIGINT FROM wane_epochs "
+        "JOIN (SELECT source, max(newest) AS seen FROM epochs WHERE stream = $1 GROUP BY source) USING (source) "
+        "WHERE start + length <= seen",
+        [stream],
+    ).fetchall()[0]
+    return int(late)
+
+
+def _write_sketches(connection: duckdb.DuckDBPyConnection, stream: str, generation: int) -> tuple[int, int]:
+    """Write merged sketches in place of what they were merged from, the others as they came; returns rows and bytes."""
+    connection.execute(
+        f"INSERT INTO set_aside SELECT $1, {KEY}, $2, reason, payload FROM wane_aside", [stream, generation]
+    )
+    _delete(connection, "sketches", KEY, "wane_merged", stream)
+    connection.execute(
+        f"INSERT INTO sketches SELECT $1, {KEY}, $2, octet_length(payload), $3, payload FROM "
+        f"(SELECT {KEY}, payload FROM wane_sketches ANTI JOIN wane_merged USING ({KEY}) "
+        f"UNION ALL SELECT {KEY}, payload FROM wane_merged) ORDER BY source, start",
+        [stream, FORMAT_VERSION, generation],
+    )
+    rows, size = connection.execute(
+        "SELECT count(*), coalesce(sum(bytes), 0)::BIGINT FROM sketches WHERE stream = $1 AND generation = $2",
+        [stream, generation],
+    ).fetchall()[0]
+    return int(rows), int(size)
+
+
+def _write_epochs(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
+    """One row an epoch: what earlier runs brought and what this one brings."""
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE summed AS SELECT {_EPOCH}, sum(events)::BIGINT AS events, "
+        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest FROM "
+        f"(FROM wane_epochs UNION ALL SELECT * EXCLUDE stream FROM epochs SEMI JOIN wane_epochs USING ({_EPOCH}) "
+        f"WHERE stream = $1) GROUP BY {_EPOCH}",
+        [stream],
+    )
+    _delete(connection, "epochs", _EPOCH, "summed", stream)
+    connection.execute("INSERT INTO epochs SELECT $1, * FROM summed ORDER BY source, start", [stream])
+    connection.execute("DROP TABLE summed")
+
+
+def _delete(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: str, stream: str) -> None:
+    alike = " AND ".join(f"{table}.{name} = {rows}.{name}" for name in key.split(", "))
+    connection.execute(f"DELETE FROM {table} USING {rows} WHERE {table}.stream = $1 AND {alike}", [stream])

@@ -1,0 +1,140 @@
+"""A line carries exactly the numbers it was given, says how sure they are, and shows where epochs are missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dashboard.figures import lines
+from dashboard.figures.frame import SHARE, Axis
+from dashboard.figures.lines import Line, along, over_time
+from sketches.estimate import Series
+from tests.dashboard.unit.figures.examples import AT, AXIS, LOWER, UPPER, VALUE, line, numbers
+
+
+def test_the_band_is_the_bounds_and_the_line_the_estimate() -> None:
+    """Upper first, then lower filled up to it, then the estimate."""
+    upper, lower, value = over_time([line()], AXIS, "UTC").data
+    assert numbers(upper.y) == UPPER.tolist()
+    assert numbers(lower.y) == LOWER.tolist()
+    assert numbers(value.y) == VALUE.tolist()
+    assert (upper.fill, lower.fill, value.fill) == (None, "tonexty", None)
+    assert all(list(trace.x) == [at.isoformat() for at in AT] for trace in (upper, lower, value))
+
+
+def test_the_pointer_reads_limits_that_are_rounded_outward() -> None:
+    """Beside the estimate, in numbers and in shares."""
+    odd = {"value": VALUE / 30, "lower": VALUE / 30 - 0.01, "upper": VALUE / 30 + 0.01}
+    for axis, first in ((AXIS, ["0.333333", "0.323333", "0.343334"]), (SHARE, ["33.3333%", "32.3333%", "34.3334%"])):
+        trace = over_time([line(**odd)], axis, "UTC").data[-1]
+        assert list(trace.customdata[0]) == first
+        assert "%{customdata[0]}</b> (%{customdata[1]} to %{customdata[2]})" in trace.hovertemplate
+
+
+def test_bounds_that_are_certain_are_drawn_otherwise_than_probable_ones() -> None:
+    """A firm edge against a dotted one, a stronger fill, another name."""
+    probable, certain = (over_time([line(confidence)], AXIS, "UTC").data[1] for confidence in (0.95, 1.0))
+    assert (probable.line.dash, certain.line.dash) == ("dot", None)
+    assert (probable.name, certain.name) == ("95% interval", "certain bounds")
+    assert probable.fillcolor != certain.fillcolor
+
+
+def test_exact_answers_have_no_band() -> None:
+    (trace,) = over_time([line(1.0, lower=VALUE, upper=VALUE)], AXIS, "UTC").data
+    assert trace.name == "exact"
+    assert numbers(trace.y) == VALUE.tolist()
+
+
+def test_a_bound_that_is_unknown_breaks_the_band_on_both_sides() -> None:
+    upper = np.where(np.arange(6) == 2, np.inf, UPPER)
+    drawn = over_time([line(upper=upper)], AXIS, "UTC").data
+    assert [at for at, number in enumerate(numbers(drawn[0].y)) if number is None] == [2]
+    assert [at for at, number in enumerate(numbers(drawn[1].y)) if number is None] == [2]
+    assert None not in numbers(drawn[2].y)
+
+
+def test_inside_a_missing_epoch_nothing_is_drawn_and_what_it_reaches_is_dotted_without_a_band() -> None:
+    """The line ends, goes on dotted and without bounds while the lost events would count, and is firm again after."""
+    inside = np.array([False, True, True, False, False, False])
+    reached = np.array([False, True, True, True, True, False])
+    upper, lower, firm, dotted = over_time([line(inside=inside, reached=reached)], AXIS, "UTC").data
+    for trace in (upper, lower):
+        assert [number is None for number in numbers(trace.y)] == reached.tolist()
+    assert numbers(firm.y) == [10.0, None, None, None, None, 12.0]
+    assert numbers(dotted.y) == [None, None, None, 13.0, 12.5, None]
+    assert (firm.line.dash, dotted.line.dash) == (None, "dot")
+    assert "customdata[1]" not in dotted.hovertemplate
+    whole = over_time([line(inside=np.zeros(6, bool), reached=np.zeros(6, bool))], AXIS, "UTC").data
+    assert len(whole) == 3
+    everywhere = over_time([line(inside=inside, reached=np.ones(6, bool))], AXIS, "UTC").data
+    assert [trace.name for trace in everywhere] == ["estimate", "without the missing epochs"]
+
+
+def test_silent_and_missing_stretches_are_shaded_where_they_are() -> None:
+    figure = over_time([line()], AXIS, "UTC", silent=[(AT[0], AT[1])], missing=[(AT[2], AT[3])])
+    silent, missing = figure.layout.shapes
+    assert (silent.x0, silent.x1, missing.x0, missing.x1) == (AT[0], AT[1], AT[2], AT[3])
+    assert silent.fillcolor != missing.fillcolor
+    assert (silent.type, missing.type) == ("rect", "rect")
+    assert [note.text for note in figure.layout.annotations] == ["missing"]
+    assert over_time([line()], AXIS, "UTC").layout.shapes == ()
+
+
+def test_exact_answers_are_dots_on_the_chart() -> None:
+    dots = over_time([line()], AXIS, "UTC", exact=(AT[:2], np.array([1.5, np.nan]))).data[-1]
+    assert (dots.mode, list(dots.x), numbers(dots.y)) == ("markers", AT[:2], [1.5, None])
+
+
+def test_several_lines_have_their_names_and_colours_and_are_switched_apart() -> None:
+    """Each with its band: a click in the legend takes all three traces away."""
+    figure = over_time([line(name="one"), line(name="one"), line(name="two")], AXIS, "UTC")
+    named = [trace for trace in figure.data if trace.showlegend is not False]
+    assert [trace.name for trace in named] == ["one", "one", "two"]
+    assert len({trace.line.color for trace in named}) == 3
+    groups = [trace.legendgroup for trace in figure.data]
+    assert [groups.count(group) for group in dict.fromkeys(groups)] == [3, 3, 3]
+
+
+def test_the_picture_is_cut_only_where_few_wide_intervals_would_flatten_it() -> None:
+    """Then it still shows every estimate."""
+    assert lines._clipped_range([line()]) is None
+    size = 100
+    value = np.linspace(10, 20, size)
+    wide = np.where(np.arange(size) == 0, 1e6, value + 1)
+    few = Line("a", list(range(size)), value, value - 1, wide, 0.9)
+    low, high = lines._clipped_range([few])  # type: ignore[misc]
+    assert low <= value.min()
+    assert value.max() < high < 100
+    many = Line("a", list(range(size)), value, value - 1, np.full(size, 1e6), 0.9)
+    assert lines._clipped_range([many]) is None
+    assert lines._clipped_range([replace(few, reached=np.arange(size) == 0)]) is None  # which is not drawn at all
+    nothing = np.full(3, np.nan)
+    assert lines._clipped_range([Line("a", [1, 2, 3], nothing, nothing, nothing, 0.9)]) is None
+    assert over_time([Line("a", [1, 2, 3], nothing, nothing, nothing, 0.9)], AXIS, "UTC").layout.yaxis.range is None
+    assert tuple(over_time([few], AXIS, "UTC").layout.yaxis.range) == (low, high)
+
+
+def test_zero_is_shown_where_that_costs_little() -> None:
+    assert over_time([line(lower=VALUE - 9)], AXIS, "UTC").layout.yaxis.rangemode == "tozero"
+    assert over_time([line(lower=VALUE - 1)], AXIS, "UTC").layout.yaxis.rangemode == "normal"
+    assert over_time([line(lower=VALUE - 20)], AXIS, "UTC").layout.yaxis.rangemode == "normal"
+
+
+def test_a_curve_marks_its_point_and_can_be_clicked() -> None:
+    found = Line.of("a", VALUE, Series(np.arange(6), VALUE, LOWER, UPPER, 0.9, "", "sample", np.ones(6, np.int64)))
+    figure = along(found, Axis("x"), AXIS, mark=(11.0, 3.0, "τ"), log_x=True, clickable=True)
+    assert numbers(figure.data[0].y) == UPPER.tolist()
+    assert (list(figure.data[-1].x), list(figure.data[-1].y)) == ([11.0], [3.0])
+    assert figure.data[2].mode == "lines+markers"
+    assert figure.layout.xaxis.type == "log"
+    assert figure.layout.yaxis.type != "log"
+    assert along(found, Axis("x"), AXIS, log_y=True).layout.yaxis.type == "log"
+
+
+def test_axes_have_titles_and_shares_are_per_cent() -> None:
+    figure = over_time([line()], Axis("share", share=True), "Europe/Berlin")
+    assert figure.layout.yaxis.title.text == "share"
+    assert figure.layout.yaxis.tickformat.endswith("%")
+    assert figure.layout.xaxis.title.text == "as of, Europe/Berlin"
+    assert over_time([line()], AXIS, "UTC").layout.yaxis.tickformat is None

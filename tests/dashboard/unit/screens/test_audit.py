@@ -1,0 +1,48 @@
+"""The page Audit: exact answers are dots, counted only where there is a band."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dashboard import app
+from sketches.question import Question
+from store import Store
+from tests.support import dashboard_stores
+from tests.support.dashboard_stores import CALLS
+from tests.support.pages import charts, column, fine, opened, widget
+from tests.support.stores import replace_payload
+
+
+def test_the_audit_puts_exact_answers_into_the_band(small: Path) -> None:
+    """Once it is asked to: the raw files are read, and the dots are where the oracle says."""
+    test = fine(opened(small, "audit", decay="none"))
+    assert not charts(test)
+    widget(test, "button", "Check against the raw files").click().run()
+    (found,) = fine(test).metric
+    inside, dots = map(int, re.findall(r"\d+", found.value))
+    assert 20 <= dots <= 24
+    assert inside > dots / 2
+    (chart,) = charts(test)
+    exact = column(chart["data"][-1]["y"])
+    from tests.support.oracle import Oracle
+    from tests.support.streams import joined
+
+    assert exact[-1] == pytest.approx(Oracle(joined(list(dashboard_stores.calls().values()))).answer(Question("sum")))
+    app.shared_answers(str(small))._exact.close()  # type: ignore[union-attr]
+
+
+def test_the_audit_counts_only_where_there_is_a_band(own: Path) -> None:
+    """Exact answers know the events of an epoch that cannot be read, so no interval can be held to them."""
+    start = min(epoch.start for epoch in Store(own).catalogue().streams[CALLS].epochs if epoch.source == "north")
+    replace_payload(own, "north", start, b"broken")
+    for decay, some in (("window:10m", True), ("none", False)):
+        test = fine(opened(own, "audit", decay=decay))
+        widget(test, "button", "Check against the raw files").click().run()
+        inside, dots = map(int, re.findall(r"\d+", fine(test).metric[0].value))
+        assert (0 < dots < 24) == some
+        assert inside >= dots / 2
+    assert dots == 0
+    app.shared_answers(str(own))._exact.close()  # type: ignore[union-attr]

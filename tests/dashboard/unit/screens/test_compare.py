@@ -1,0 +1,77 @@
+"""The page Compare: decays, sources and times on the same axes, each with its number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dashboard import wording
+from sketches.formatting import moment_text, number_text
+from sketches.question import Question
+from sketches.units import SECOND
+from store import Store, commit
+from store.serving.timeline import extent
+from tests.support import dashboard_stores
+from tests.support.dashboard_stores import CALLS, SITES
+from tests.support.pages import NEWEST, address, asked, charts, column, fine, opened, store_of, text_of, widget
+
+
+def test_decays_sources_and_times_are_compared(small: Path) -> None:
+    """Two to four lines over the same axis, each with its number."""
+    test = fine(opened(small, "compare", decay="exp:half_life=5m"))
+    names = [trace.get("name") for trace in charts(test)[0]["data"] if trace.get("showlegend") is not False]
+    assert names == ["half-life 5 min", "no fading"]
+    widget(test, "text_input", "Against decay 2").set_value("window:10m").run()
+    assert address(test)["against"] == ["none", "window:10m"]
+    widget(test, "segmented_control", "Compare").set_value("sources").run()
+    names = [trace.get("name") for trace in charts(fine(test))[0]["data"] if trace.get("showlegend") is not False]
+    assert names == list(SITES)
+    widget(test, "segmented_control", "Compare").set_value("times").run()
+    widget(test, "pills", "Against so long before").set_value(["1h"]).run()
+    names = [trace.get("name") for trace in charts(fine(test))[0]["data"] if trace.get("showlegend") is not False]
+    assert names == ["now", "1 h before"]
+    assert address(test)["shift"] == ["1h"]
+    newest, before = test.dataframe[0].value["as of"]
+    assert (newest, before) == (moment_text(NEWEST, SECOND), moment_text(NEWEST - 3600, SECOND))
+
+
+def test_more_sources_than_are_drawn_can_be_chosen(tmp_path: Path) -> None:
+    """Here or on another page: the first four are drawn, which the page says."""
+    path = tmp_path / "many.duckdb"
+    rows = dashboard_stores.calls(300)["north"]
+    sites = {f"site {number}": rows.take(np.arange(len(rows)) % 6 == number) for number in range(6)}
+    commit(path, dashboard_stores.run(CALLS, sites, dashboard_stores.settings("integer")))
+    test = fine(opened(path, "compare", decay="none", compare="sources", source=list(sites)))
+    names = [trace.get("name") for trace in charts(test)[0]["data"] if trace.get("showlegend") is not False]
+    assert names == list(sites)[:4]
+    assert "Only the first 4 of the 6 chosen sources are drawn." in text_of(test)
+    widget(test, "multiselect", "Sources").set_value(list(sites)[:2]).run()
+    assert "Only the first" not in text_of(fine(test))
+
+
+def test_compared_sources_are_asked_as_of_the_same_moment(own: Path) -> None:
+    """The end of the chart, also where a source has no event so late."""
+    dashboard_stores.more(own)
+    test = fine(opened(own, "compare", decay="exp:half_life=5m", compare="sources", source=["north", "-south"]))
+    table = test.dataframe[0].value
+    newest = extent(Store(own).catalogue().streams[CALLS], ["north"])
+    assert newest is not None
+    assert set(table["as of"]) == {moment_text(newest[1], SECOND)}
+    expected = asked(own, "sum", "exp:half_life=5m", as_of=newest[1], sources=("-south",))
+    assert table["estimate"].tolist()[1] == expected
+    chart = charts(test)[0]
+    last = column(chart["data"][-1]["y"])[-1]
+    assert float(expected.replace(",", "")) == pytest.approx(last, rel=1e-3)
+
+
+def test_compared_numbers_are_the_answers(small: Path) -> None:
+    test = fine(opened(small, "compare", decay="window:10m", against=["none"]))
+    table = test.dataframe[0].value
+    assert table["estimate"].tolist() == [asked(small, "sum", "window:10m"), asked(small)]
+    assert table["against the first"].tolist() == ["", "higher"]
+    found = [store_of(small).ask(CALLS, Question("sum", decay)).estimate for decay in ("window:10m", "none")]
+    limits = [wording.limits(one.lower, one.upper, "weight") for one in found]
+    assert list(zip(table["from"], table["to"], strict=True)) == limits
+    assert limits != [(number_text(one.lower), number_text(one.upper)) for one in found]

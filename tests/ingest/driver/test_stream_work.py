@@ -1,0 +1,78 @@
+"""The work of a run is found, or refused, before any row is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from ingest.driver.run_options import RunOptions
+from ingest.driver.settings import Settings
+from ingest.driver.stream_work import find_work
+from sketches import Histogram
+from sketches.family import Scope
+from sketches.registry import register
+from store import EpochSketches, commit
+from tests.support.runs import configure
+from tests.support.stores import EPOCH, STREAM, events, part, run_of
+from tests.support.streams import STREAMS
+
+ROWS = STREAMS["uniform"](50, 1)
+FIRST = int(ROWS.t.min() - ROWS.t.min() % EPOCH)
+INSIDE = ROWS.take(ROWS.t < FIRST + EPOCH)
+
+
+class Undivided(Histogram):
+    """One sketch for all epochs of a source."""
+
+    family: ClassVar[str] = "undivided"
+    scope: ClassVar[Scope] = Scope.SOURCE
+
+
+register(Undivided)
+
+BOTH = 'families = ["sample", "undivided"]\n'
+
+
+def error_of(settings: Settings, backfill: tuple[int, int] | None = None) -> str | None:
+    return find_work(settings.streams[STREAM], settings.store, RunOptions(backfill=backfill)).outcome.error
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A stream that keeps a sketch for all epochs of a source, with events in the store."""
+    found = configure(tmp_path, BOTH)
+    one = part(INSIDE, "north", FIRST)
+    sketches = [*one.sketches, Undivided.build(events(INSIDE))]
+    commit(found.store, run_of([EpochSketches("north", FIRST, EPOCH, 1, 1.0, FIRST, FIRST, sketches)]))
+    return found
+
+
+def test_a_backfill_is_refused_before_spark_starts(settings: Settings) -> None:
+    """What the commit would refuse after all the work, and for all streams, is the error of this stream alone."""
+    error = error_of(settings, (FIRST, FIRST + EPOCH))
+    assert error is not None
+    assert error.startswith("stream 'calls': it cannot be backfilled: family 'undivided'")
+    assert error_of(settings) is None
+
+
+def test_such_a_family_cannot_come_or_go(settings: Settings, tmp_path: Path) -> None:
+    """Left out, its sketch would lack the new events; added, the stored ones."""
+    error = error_of(configure(tmp_path))
+    assert error is not None
+    assert "family 'undivided' cannot be left out" in error
+    other = configure(tmp_path, BOTH, name="other")
+    commit(other.store, run_of([part(INSIDE, "north", FIRST)]))
+    error = error_of(other)
+    assert error is not None
+    assert "family 'undivided' cannot be added" in error
+
+
+def test_a_stream_without_events_takes_any_family(tmp_path: Path) -> None:
+    """There is nothing yet that a sketch could lack; a backfill finds nothing to replace."""
+    settings = configure(tmp_path, BOTH)
+    assert error_of(settings) is None
+    commit(settings.store, run_of([]))
+    assert error_of(settings) is None
+    assert error_of(settings, (FIRST, FIRST + EPOCH)) is None

@@ -1,0 +1,113 @@
+"""What a run tells: every problem has its line, and the exit code is for cron."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ingest.driver.summary import StreamOutcome, Summary
+
+FINE = StreamOutcome("calls", files=2, known=3, rows=1_000_000, sources=4, epochs=24, sketches=96, bytes=1_500_000)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([], 0),
+        ([FINE], 0),
+        ([StreamOutcome("a", rejected={"no time": 5}, conflicts=3, copies={"x": "y"})], 0),
+        ([FINE, StreamOutcome("a", changed=["x"])], 3),
+        ([StreamOutcome("a", unreadable={"x": "why"}), FINE], 3),
+        ([FINE, StreamOutcome("a", error="broken")], 1),
+        ([StreamOutcome("a", error="")], 1),
+        ([StreamOutcome("a", changed=["x"]), StreamOutcome("b", error="broken")], 1),
+    ],
+)
+def test_the_exit_code_tells_how_it_went(outcomes: list[StreamOutcome], code: int) -> None:
+    """0 where all is well, 3 where a file needs a look, 1 where a stream failed, whatever else there is."""
+    assert Summary(outcomes).exit_code == code
+
+
+def test_a_run_that_went_well_is_told() -> None:
+    """Rows, files, sketches, bytes and speed are on the lines; there is no problem."""
+    summary = Summary([FINE], generation=7, seconds=2.0)
+    rows, sketches, end = summary.lines()
+    assert all(part in rows for part in ("calls: ", "1,000,000 rows", "2 new files", "3 known before"))
+    assert all(part in sketches for part in ("96 sketches", "1.50 MB", "4 sources", "24 epochs"))
+    assert end == "Committed as generation 7 in 2.0 s, 500,000 rows per second."
+    assert list(summary.problems()) == []
+
+
+def test_nothing_to_do_is_told() -> None:
+    """A run without new files says so."""
+    rows, end = Summary([StreamOutcome("calls", known=3)], seconds=0.25).lines()
+    assert "3 known before" in rows
+    assert end == "Nothing to commit; took 0.2 s."
+
+
+def test_every_problem_has_a_line() -> None:
+    """Errors, changed and unreadable files are in the whole story and among the problems, with what to do."""
+    outcome = StreamOutcome("calls", error="no space", changed=["/in/a.csv"], unreadable={"/in/b.csv": "it is torn"})
+    summary = Summary([FINE, outcome], seconds=1.0)
+    problems = list(summary.problems())
+    assert problems == [
+        "calls failed, nothing of it was committed: no space",
+        "/in/a.csv has changed since it was read and was not read again; --backfill replaces what it brought",
+        "/in/b.csv was left for the next run: it is torn",
+    ]
+    lines = list(summary.lines())
+    assert all(f"  {problem}" in lines for problem in problems)
+
+
+def test_what_is_no_problem_is_told_too() -> None:
+    """Rejected rows, shared ids and copies have lines, and do not count as problems."""
+    rejected = {"no time": 1234, "no id": 1}
+    outcome = StreamOutcome("calls", rejected=rejected, conflicts=42, copies={"/in/b.csv": "/in/a.csv"})
+    summary = Summary([outcome], generation=1, seconds=1.0)
+    lines = "\n".join(summary.lines())
+    assert "rejected 1,234 rows: no time" in lines
+    assert "rejected 1 row: no id" in lines
+    assert "  42 ids shared by different events" in lines
+    assert "/in/b.csv has the content of /in/a.csv and was not read" in lines
+    assert list(summary.problems()) == []
+    outcome.conflicts_exact = False
+    assert any(line.startswith("  about 42 ids shared") for line in summary.lines())
+
+
+def test_many_files_are_told_by_number() -> None:
+    """Ten of a sort are named, the others counted, and none is left out of the count."""
+    outcome = StreamOutcome(
+        "calls",
+        changed=[f"/changed/{n}" for n in range(25)],
+        unreadable={f"/unreadable/{n}": "torn" for n in range(12)},
+        copies={f"/copy/{n}": "/original" for n in range(11)},
+    )
+    lines = list(outcome.lines())
+    assert sum("/changed/" in line for line in lines) == 10
+    assert "  and 15 more files have changed since they were read" in lines
+    assert sum("/unreadable/" in line for line in lines) == 10
+    assert "  and 2 more files were left for the next run" in lines
+    assert sum("/copy/" in line for line in lines) == 10
+    assert "  and 1 more files with known content" in lines
+    assert len(lines) == 1 + 3 * 11
+
+
+def test_no_time_at_all_is_no_error() -> None:
+    """A clock that has not moved gives no speed rather than a division by zero."""
+    summary = Summary([FINE], generation=1, seconds=0.0)
+    assert list(summary.lines())[-1] == "Committed as generation 1 in 0.0 s."
+    assert summary.as_dict()["rows_per_second"] == 0
+
+
+def test_json_holds_everything() -> None:
+    """Every field of every stream survives JSON, next to the totals."""
+    outcome = StreamOutcome("calls", rows=10, replaced=(0, 3600), changed=["a"], unreadable={"b": "c"}, error="d")
+    told = json.loads(json.dumps(Summary([FINE, outcome], generation=3, seconds=4.0).as_dict()))
+    assert (told["generation"], told["rows"], told["seconds"]) == (3, 1_000_010, 4.0)
+    assert told["rows_per_second"] == 250_002
+    first, second = told["streams"]
+    assert (first["stream"], first["sketches"], first["bytes"]) == ("calls", 96, 1_500_000)
+    assert (second["replaced"], second["changed"], second["unreadable"]) == ([0, 3600], ["a"], {"b": "c"})
+    assert second["error"] == "d"
+    assert set(second) == set(StreamOutcome.__dataclass_fields__)

@@ -1,0 +1,371 @@
+"""The workers: however rows are cut into batches, chunks and tasks, the merged sketches are those of all rows."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.executor import worker
+from ingest.executor.columns import Conversion
+from ingest.executor.tally import FileTally, Tally
+from ingest.executor.worker import (
+    RowGroup,
+    UnreadableError,
+    WorkerSettings,
+    merge,
+    read_row_group,
+    sketch,
+    sketch_row_groups,
+    sketch_rows,
+)
+from sketches.event_rules import ROLES, PlainColumn
+from sketches.events import Events, Kind
+from sketches.family import Sketch
+from sketches.registry import FAMILIES
+from sketches.units import TimeUnit
+
+EPOCH = 1000
+SHARED = {"epsilon": 0.5, "delta": 0.3, "seed": 11, "unit": TimeUnit(1, 1000)}  # keeps 16 events a level
+SAMPLE = ("sample", SHARED)
+INTEGRAL = ("integral", SHARED | {"decay": "exp:half_life=1s"})
+
+
+def settings(kind: Kind, families: Sequence[tuple[str, Mapping[str, Any]]] = (SAMPLE,), **more: Any) -> WorkerSettings:
+    chosen = tuple((FAMILIES[name], keywords) for name, keywords in families)
+    return WorkerSettings(Conversion(kind, SHARED["unit"]), EPOCH, chosen, **more)
+
+
+@dataclass
+class Raw:
+    """Rows as Python lists by role, and for each the name of its file."""
+
+    columns: dict[str, list[Any]]
+    file: list[str]
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+    def batch(self, rows: Sequence[int]) -> dict[str, pa.Array]:
+        picked = {role: pa.array([column[row] for row in rows]) for role, column in self.columns.items()}
+        return picked | {"file": pa.array([self.file[row] for row in rows], pa.string())}
+
+
+def raw(seed: int, kind: Kind, size: int = 3000, *, weighted: bool = True) -> Raw:
+    """Rows of a few sources over few and many epochs, with repeats, with conflicts and with some that are no events."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(0, size // 2, size)
+    times = rng.integers(-3 * EPOCH, 3 * EPOCH, size)
+    times[: size // 2] = rng.integers(0, EPOCH, size // 2)  # one crowded epoch, where sketches discard
+    numbers = rng.integers(-20, 20, size)
+    values: list[Any] = {
+        Kind.INTEGER: numbers.tolist(),
+        Kind.FLOAT: (numbers / 3).tolist(),
+        Kind.KEY: [f"key {n}" for n in numbers],
+    }[kind]
+    columns: dict[str, list[Any]] = {
+        "source": [f"s{n}" for n in rng.integers(0, 4, size) ** 2 // 3],
+        "id": ids.tolist(),
+        "time": times.tolist(),
+        "value": values,
+        "weight": rng.integers(1, 1000, size).tolist() if weighted else [1] * size,
+    }
+    for row in range(size // 10):  # the same event again
+        for column in columns.values():
+            column[size - 1 - row] = column[row]
+    bad = rng.choice(np.arange(size // 2, size - size // 10), size // 20, replace=False).tolist()
+    for number, row in enumerate(bad):
+        role, wrong = [("time", None), ("weight", 0), ("source", None), ("id", None)][number % 4]
+        columns[role][row] = wrong
+    return Raw(columns, [f"file{n}" for n in rng.integers(0, 3, size)])
+
+
+def good(data: Raw, within: tuple[int, int] | None = None) -> dict[tuple[str, int], list[int]]:
+    """The rows that are events, by source and start of the epoch."""
+    found = defaultdict(list)
+    for row in range(len(data)):
+        source, identity, time, _, weight = (data.columns[role][row] for role in ROLES)
+        if None in (source, identity, time) or weight < 1 or (within and not within[0] <= time < within[1]):
+            continue
+        found[source, time // EPOCH * EPOCH].append(row)
+    return found
+
+
+def cut(rng: np.random.Generator, rows: Sequence[int], pieces: int) -> list[Sequence[int]]:
+    edges = np.sort(np.r_[0, rng.integers(0, len(rows) + 1, pieces - 1), len(rows)])
+    return [rows[start:stop] for start, stop in pairwise(edges)]
+
+
+def shuffled(
+    outputs: Iterable[Iterable[pa.RecordBatch]], how: WorkerSettings, rng: np.random.Generator
+) -> list[pa.RecordBatch]:
+    """What Spark does between sketching and merging: all rows sorted by source and start, in batches of a few."""
+    table = pa.Table.from_batches([batch for output in outputs for batch in output], how.schema)
+    names, starts = table["source"].to_pylist(), table["start"].to_pylist()
+    order = sorted(rng.permutation(len(table)).tolist(), key=lambda row: (names[row] or "", starts[row]))
+    table = table.take(pa.array(order, pa.int64())).combine_chunks()
+    batches, start = [pa.RecordBatch.from_pylist([], how.schema)], 0  # Spark may hand over an empty one
+    while start < len(table):
+        size = int(rng.integers(1, 6))
+        batches += table.slice(start, size).combine_chunks().to_batches()
+        start += size
+    return batches
+
+
+def ingested(
+    data: Raw, how: WorkerSettings, rng: np.random.Generator, tasks: int, batches: int
+) -> tuple[pa.Table, Tally]:
+    """All the way: tasks of batches of rows, sketched, shuffled and merged."""
+    shares = cut(rng, rng.permutation(len(data)).tolist(), tasks)
+    outputs = [list(sketch((data.batch(rows) for rows in cut(rng, share, batches)), how)) for share in shares]
+    for output in outputs:
+        for batch in output:
+            assert batch.schema == how.schema
+    merged = list(merge(shuffled(outputs, how, rng), how))
+    for batch in merged:
+        assert batch.schema == how.schema
+    table = pa.Table.from_batches(merged, how.schema)
+    tally = Tally()
+    tallies = table["tally"].drop_null().to_pylist()
+    assert len(tallies) == tasks
+    for one in tallies:
+        tally.merge_bytes(one)
+    return table.filter(pc.is_valid(table["source"])), tally
+
+
+def direct(data: Raw, rows: Sequence[int], family: type[Sketch], keywords: Mapping[str, Any]) -> bytes:
+    columns = ([data.columns[role][row] for row in rows] for role in ROLES[1:])
+    return family.build(Events.of(*columns), **keywords).to_bytes()
+
+
+def assert_complete(data: Raw, how: WorkerSettings, table: pa.Table) -> None:
+    wanted = good(data, how.within)
+    found = {(row["source"], row["start"]): row for row in table.to_pylist()}
+    assert len(found) == len(table)
+    assert set(found) == set(wanted)
+    for key, rows in wanted.items():
+        row = found[key]
+        times = [data.columns["time"][one] for one in rows]
+        assert row["events"] == len(rows)
+        assert row["weight"] == sum(data.columns["weight"][one] for one in rows)
+        assert (row["oldest"], row["newest"]) == (min(times), max(times))
+        for family, keywords in how.families:
+            assert row[family.family] == direct(data, rows, family, keywords), (key, family)
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("families", [(SAMPLE,), (INTEGRAL,), (SAMPLE, INTEGRAL)], ids=["sample", "integral", "both"])
+def test_any_cut_gives_the_sketches_of_all_rows(
+    kind: Kind, families: tuple[tuple[str, Mapping[str, Any]], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random tasks, batches and chunks end in the bytes of a direct build over all rows of a source and epoch."""
+    how = settings(kind, families)
+    for seed, (tasks, batches, chunk) in enumerate([(1, 1, 1 << 30), (1, 9, 2_000), (4, 5, 20_000), (7, 3, 1)]):
+        monkeypatch.setattr(worker, "CHUNK", chunk)
+        data = raw(seed, kind, weighted=seed != 2)
+        table, _ = ingested(data, how, np.random.default_rng(seed), tasks, batches)
+        assert_complete(data, how, table)
+
+
+@pytest.mark.parametrize("chunk", [1, 10_000, 1 << 30])
+def test_tallies_are_complete(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row is counted for its file, every reject for its reason, and every id with several events once."""
+    monkeypatch.setattr(worker, "CHUNK", chunk)
+    data = raw(5, Kind.INTEGER)
+    _, tally = ingested(data, settings(Kind.INTEGER), np.random.default_rng(5), 3, 4)
+    fine = [row for rows in good(data).values() for row in rows]
+    wanted = {name: FileTally() for name in data.file}
+    for row, name in enumerate(data.file):
+        time = data.columns["time"][row] if row in set(fine) else None
+        wanted[name].add(1, time, time)
+    assert tally.files == wanted
+    assert tally.rows == len(data)
+    reasons = {"no time": 38, "weight is not positive": 38, "no source": 37, "no id": 37}
+    assert {reason: rejects.rows for reason, rejects in tally.rejects.items()} == reasons
+    assert len(fine) + sum(reasons.values()) == len(data)
+    events = defaultdict(set)
+    for row in fine:
+        events[data.columns["id"][row]].add(tuple(data.columns[role][row] for role in ROLES[1:]))
+    assert tally.shared_ids.exact
+    assert tally.shared_ids.conflicts == sum(len(one) > 1 for one in events.values()) > 100
+
+
+def test_rejects_do_not_hide_in_whole_batches() -> None:
+    """A batch without a single event, and no batch at all, still give a tally."""
+    columns = {role: pa.array([None, None], pa.int64()) for role in ROLES} | {"file": pa.array(["f", "g"])}
+    (only,) = sketch([columns], settings(Kind.INTEGER))
+    tally = Tally()
+    tally.merge_bytes(only["tally"][0].as_py())
+    assert tally.files == {"f": FileTally(1), "g": FileTally(1)}
+    assert tally.rejects["no source"].rows == 2
+    (nothing,) = sketch([], settings(Kind.INTEGER))
+    assert nothing["source"].null_count == 1
+
+
+@pytest.mark.parametrize("within", [(0, 1000), (-1000, 2000), (-500, 500), (10_000, 20_000)])
+def test_a_backfill_takes_only_its_times(within: tuple[int, int]) -> None:
+    """Events outside of the range, its end included, are neither sketched nor counted; their rows are."""
+    data = raw(7, Kind.KEY)
+    how = settings(Kind.KEY, within=within)
+    table, tally = ingested(data, how, np.random.default_rng(7), 2, 3)
+    assert_complete(data, how, table)
+    assert tally.rows == len(data)
+
+
+def test_merge_joins_what_spans_batches() -> None:
+    """A group over many batches, groups that end where batches end and single rows all come out once."""
+    how = settings(Kind.INTEGER)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        groups = [(f"s{source}", start) for source in range(3) for start in (0, EPOCH) if rng.random() < 0.8]
+        parts, wanted, identity = [], {}, 0
+        for source, start in groups:
+            ids = []
+            for _ in range(int(rng.choice([1, 1, 2, 9]))):
+                columns = {
+                    "source": pa.array([source]),
+                    "id": pa.array([identity]),
+                    "time": pa.array([start + 5]),
+                    "value": pa.array([1]),
+                    "weight": pa.array([2]),
+                    "file": pa.array(["f"]),
+                }
+                parts.append(list(sketch([columns], how)))
+                ids.append(identity)
+                identity += 1
+            events = Events.of(ids, [start + 5] * len(ids), [1] * len(ids), [2] * len(ids))
+            wanted[source, start] = (len(ids), 2.0 * len(ids), FAMILIES["sample"].build(events, **SHARED).to_bytes())
+        merged = pa.Table.from_batches(merge(shuffled(parts, how, rng), how), how.schema).to_pylist()
+        assert sum(row["source"] is None for row in merged) == len(parts)
+        rows = [row for row in merged if row["source"] is not None]
+        assert len(rows) == len(groups)
+        assert {(r["source"], r["start"]): (r["events"], r["weight"], r["sample"]) for r in rows} == wanted
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_order_in_which_spark_brings_the_sketches_does_not_matter(family: str) -> None:
+    """Every family ends in the same bytes, those too that add up floating-point numbers."""
+    needed = inspect.signature(FAMILIES[family].build).parameters
+    keywords = {"decay": "exp:half_life=1s"} if "decay" in needed else {}
+    how = settings(Kind.INTEGER, [(family, keywords)])
+    data = raw(5, Kind.INTEGER)
+    parts = [list(sketch([data.batch(rows)], how)) for rows in cut(np.random.default_rng(1), range(len(data)), 6)]
+    found = set()
+    for seed in range(4):
+        rows = pa.Table.from_batches(merge(shuffled(parts, how, np.random.default_rng(seed)), how), how.schema)
+        found.add(tuple(sorted(payload for payload in rows[family].to_pylist() if payload is not None)))
+    assert len(found) == 1
+
+
+def test_an_epoch_at_zero_is_no_tally() -> None:
+    """The tally's row has a start of its own choosing; a source in the same epoch is not joined to it."""
+    how = settings(Kind.INTEGER)
+    columns = {
+        "source": pa.array(["", "a"]),
+        "id": pa.array([1, 2]),
+        "time": pa.array([0, 0]),
+        "value": pa.array([1, 1]),
+        "weight": pa.array([1, 1]),
+        "file": pa.array(["f", "f"]),
+    }
+    batches = list(sketch([columns], how))[::-1]
+    rows = pa.Table.from_batches(merge(batches, how)).to_pylist()
+    assert [(row["source"], row["start"], row["events"]) for row in rows] == [(None, 0, None), ("", 0, 1), ("a", 0, 1)]
+    assert list(merge([], how)) == []
+
+
+def test_nothing_but_rows_leaves_a_worker() -> None:
+    """Spark's way in: batches whose columns are named for their roles give what `sketch` gives."""
+    data = raw(3, Kind.FLOAT, 500)
+    how = settings(Kind.FLOAT)
+    batch = data.batch(range(500))
+    one = list(sketch_rows([pa.RecordBatch.from_pydict(batch)], how))
+    other = list(sketch([batch], how))
+    assert [batch.to_pydict() for batch in one] == [batch.to_pydict() for batch in other]
+
+
+def parquet(path: Path, data: Raw, rows_a_group: int) -> pq.FileMetaData:
+    table = pa.table(data.columns | {"unused": ["x"] * len(data)})
+    pq.write_table(table, path, row_group_size=rows_a_group)
+    return pq.read_metadata(path)
+
+
+PLAIN = {role: PlainColumn(role) for role in ROLES}
+
+
+def test_row_groups_of_a_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups dealt to tasks give all rows of the file in their order, with its name and the constants."""
+    monkeypatch.setattr(worker, "_BATCH_ROWS", 70)
+    path = tmp_path / "a.parquet"
+    data = raw(1, Kind.KEY, 1000)
+    assert parquet(path, data, 150).num_row_groups == 7
+    columns = PLAIN | {"weight": PlainColumn(None, 3), "source": PlainColumn(None, "everywhere")}
+    rows: dict[str, list[Any]] = defaultdict(list)
+    for number in range(7):
+        for batch in read_row_group(RowGroup(str(path), number, 0), columns):
+            assert set(batch) == {*ROLES, "file"}
+            for role, column in batch.items():
+                rows[role] += column.to_pylist()
+    assert rows == {role: data.columns[role] for role in ("id", "time", "value")} | {
+        "weight": [3] * 1000,
+        "source": ["everywhere"] * 1000,
+        "file": [str(path)] * 1000,
+    }
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_tasks_sketch_their_row_groups(tmp_path: Path, kind: Kind) -> None:
+    """Tasks that read two files by row groups end in the sketches of all rows of both."""
+    rng = np.random.default_rng(2)
+    how = settings(kind)
+    halves = [raw(seed, kind, 800) for seed in (1, 2)]
+    both = Raw({role: halves[0].columns[role] + halves[1].columns[role] for role in ROLES}, [""] * 1600)
+    groups = []
+    for number, half in enumerate(halves):
+        path = tmp_path / f"{number}.parquet"
+        groups += [RowGroup(str(path), at, 100) for at in range(parquet(path, half, 100).num_row_groups)]
+    tasks = [[groups[at] for at in share] for share in cut(rng, range(len(groups)), 3)]
+    outputs = [
+        list(sketch_row_groups([pa.RecordBatch.from_pydict({"id": [number]})], tasks, PLAIN, how))
+        for number in range(3)
+    ]
+    table = pa.Table.from_batches(merge(shuffled(outputs, how, rng), how), how.schema)
+    tally = Tally()
+    for data in table["tally"].drop_null().to_pylist():
+        tally.merge_bytes(data)
+    assert {name: file.rows for name, file in tally.files.items()} == {
+        str(tmp_path / "0.parquet"): 800,
+        str(tmp_path / "1.parquet"): 800,
+    }
+    assert_complete(both, how, table.filter(pc.is_valid(table["source"])))
+
+
+def read_all(path: Path) -> None:
+    for number in range(10):
+        list(read_row_group(RowGroup(str(path), number, 100), PLAIN))
+
+
+def test_a_file_that_breaks_is_named(tmp_path: Path) -> None:
+    """Only text comes back from a worker, so the text holds the path, whatever is wrong with the file."""
+    path = tmp_path / "a.parquet"
+    parquet(path, raw(1, Kind.INTEGER, 1000), 100)
+    content = path.read_bytes()
+    damaged = bytearray(content)
+    damaged[200:4000] = bytes(3800)
+    for wrong in (content[: len(content) // 2], b"", b"text", bytes(damaged)):
+        path.write_bytes(wrong)
+        with pytest.raises(UnreadableError, match=str(path)):
+            read_all(path)
+    path.unlink()
+    with pytest.raises(UnreadableError, match=str(path)):
+        read_all(path)

@@ -1,0 +1,99 @@
+"""Count-Min under exponential decay: its bounds, counted over seeds, also after events were taken back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import bdtrc
+
+from sketches import Events, Question, Retractable
+from sketches.errors import EventError, UnanswerableError
+from tests.support.conformance import events_of
+from tests.support.oracle import Oracle
+from tests.support.streams import STREAMS, Stream
+
+DECAY = "exp:half_life=10m"
+EPSILON = DELTA = 0.05
+SEEDS = 60
+
+
+def stream_of(name: str) -> tuple[Stream, Stream, Stream]:
+    """A stream, and which of it is taken back and which stays."""
+    stream = STREAMS[name](3000, 5).distinct()
+    gone, stays = stream.split(2, 7)
+    return stream, gone, stays
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["uniform", "keys", "heavy-weights", "floats"])
+def test_the_bound_holds_after_deletions(name: str) -> None:
+    """Over seeds and values: never too small, and too large by more than ε no more often than δ allows."""
+    stream, gone, stays = stream_of(name)
+    oracle = Oracle(stays)
+    as_of = int(stream.t.max())
+    values = list(dict.fromkeys(stays.v.tolist()))[:40]
+    exact = [oracle.answer(Question("frequency", DECAY, as_of=as_of, value=value)) for value in values]
+    failures = asked = 0
+    for seed in range(SEEDS):
+        sketch = Retractable.build(events_of(stream), decay=DECAY, epsilon=EPSILON, delta=DELTA, seed=seed)
+        sketch = sketch.delete(events_of(gone))
+        for value, truth in zip(values, exact, strict=True):
+            found = sketch.answer(Question("frequency", DECAY, as_of=as_of, value=value))
+            assert truth <= found.upper
+            failures += not found.lower <= truth
+            asked += 1
+    assert bdtrc(failures - 1, asked, DELTA) > 1e-6 or failures == 0
+
+
+def test_a_sketch_from_which_all_was_taken_back_weighs_nothing() -> None:
+    """Deleting every event leaves rounding and no more; late merging in between does not matter."""
+    stream = STREAMS["late"](2000, 3).distinct()
+    first, second = stream.split(2, 1)
+    sketch = Retractable.build(events_of(first), decay=DECAY).insert(events_of(second))
+    left = sketch.delete(events_of(second)).delete(events_of(first))
+    assert left.total <= 1e-9 * sketch.total
+    assert left.counters.max() <= 1e-9 * sketch.total
+
+
+def test_the_sum_is_that_of_what_is_left() -> None:
+    """The decayed sum follows insertions, deletions and the passing of time."""
+    stream, gone, stays = stream_of("heavy-weights")
+    later = int(stream.t.max()) + 1234
+    sketch = Retractable.build(events_of(stream), decay=DECAY).delete(events_of(gone))
+    found = sketch.answer(Question("sum", DECAY, as_of=later))
+    exact = Oracle(stays).answer(Question("sum", DECAY, as_of=later))
+    assert found.lower <= exact <= found.upper
+    assert found.upper - found.lower <= 1e-8 * exact
+
+
+def test_scaling_scales() -> None:
+    """Scaled by γ, all masses are γ times what they were: shares stay."""
+    stream = STREAMS["uniform"](500, 1)
+    sketch = Retractable.build(events_of(stream), decay=DECAY)
+    question = Question("frequency", DECAY, value=stream.v[0])
+    assert sketch.scaled(0.25).total == 0.25 * sketch.total
+    assert sketch.scaled(0.25).answer(question).value == pytest.approx(sketch.answer(question).value)
+
+
+def test_what_was_never_put_in_cannot_be_taken_back() -> None:
+    """Events newer than all that were put in, or of another kind, are refused; so are other decays, earlier times."""
+    sketch = Retractable.build(Events.of([1], [10], [5]), decay=DECAY)
+    with pytest.raises(EventError, match="newer"):
+        sketch.delete(Events.of([1], [11], [5]))
+    with pytest.raises(EventError, match="kind"):
+        sketch.delete(Events.of([1], [10], ["five"]))
+    with pytest.raises(UnanswerableError, match="built for"):
+        sketch.answer(Question("sum", "exp:half_life=11m"))
+    with pytest.raises(UnanswerableError, match="newest"):
+        sketch.answer(Question("sum", DECAY, as_of=9))
+    with pytest.raises(UnanswerableError, match="only"):
+        sketch.answer(Question("median", DECAY))
+
+
+def test_a_value_that_no_whole_number_is_has_no_share() -> None:
+    """2.5 among whole numbers."""
+    sketch = Retractable.build(Events.of([1, 2], [1, 2], [2, 3]), decay=DECAY)
+    assert sketch.answer(Question("frequency", DECAY, value=2.5)).value == 0.0
+    assert np.isnan(
+        Retractable.build(Events.of([], []), decay=DECAY).answer(Question("frequency", DECAY, value=1)).value
+    )

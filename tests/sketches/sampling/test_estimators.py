@@ -1,0 +1,180 @@
+"""Every aggregate of the sample family: exact while everything is kept, sensible where nothing is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sketches import AGGREGATES, Events, Question, Sample
+from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
+from sketches.sampling.askable_sample import AskableSample
+from tests.support.coverage import build, questions_for
+from tests.support.oracle import DECAYS, Oracle, exact_shares
+from tests.support.streams import STREAMS, Stream, joined
+
+
+@pytest.mark.parametrize("name", list(STREAMS))
+def test_small_streams_are_answered_exactly(name: str) -> None:
+    """While no event was dropped, every aggregate equals the oracle's and says that it is exact."""
+    stream = STREAMS[name](700, 2)
+    sketch, oracle = build(stream, 3, 0.05, 0.05), Oracle(stream)
+    for question in questions_for(stream, per_aggregate=4, seed=11):
+        found, truth = sketch.answer(question), oracle.answer(question)
+        assert found.value == pytest.approx(truth, rel=1e-9, nan_ok=True), question
+        if not math.isnan(truth):
+            assert found.exact, question
+            assert found.confidence == 1.0
+            assert found.guarantee.startswith("exact")
+
+
+def test_small_inner_products_are_exact() -> None:
+    """The inner product of two complete sketches is the oracle's, shared events counted on both sides."""
+    stream = STREAMS["keys"](900, 5)
+    left, right = stream.split(2, 1)
+    right = joined([right, left.take(np.arange(100))])
+    question = Question("inner-product", "exp:half_life=10m")
+    found = build(left, 1, 0.05, 0.05).answer(question, other=build(right, 1, 0.05, 0.05))
+    assert found.value == pytest.approx(Oracle(left).answer(question, Oracle(right)), rel=1e-9)
+    assert found.exact
+
+
+def test_heavy_hitters_list_labels_and_shares() -> None:
+    """The list names texts, largest share first, and each share equals the oracle's while all is kept."""
+    stream = STREAMS["keys"](900, 5)
+    question = Question("heavy-hitters", "window:50m", top=7)
+    items = build(stream, 1, 0.05, 0.05).answer(question).items
+    shares = exact_shares(stream, question)
+    assert [item.estimate for item in items] == pytest.approx(list(shares.values())[:7])
+    assert all(item.estimate == pytest.approx(shares[item.value]) for item in items)
+
+
+def test_heavy_hitters_above_a_share_are_found() -> None:
+    """With φ every value whose share exceeds it is listed, and none whose share is below φ - ε."""
+    stream = STREAMS["zipf"](30_000, 5)
+    question = Question("heavy-hitters", "exp:half_life=10m", phi=0.07)
+    shares = exact_shares(stream, question)
+    assert min(shares.values()) < 0.02
+    assert max(shares.values()) > 0.07
+    for seed in range(20):
+        listed = {item.value for item in build(stream, seed, 0.05, 0.05).answer(question).items}
+        assert {value for value, share in shares.items() if share > 0.07} <= listed
+        assert not {value for value in listed if shares[value] < 0.02}
+
+
+@pytest.mark.parametrize("aggregate", [a for a in AGGREGATES if a != "inner-product"])
+def test_an_empty_sketch_has_one_documented_answer(aggregate: str) -> None:
+    """Sums of nothing are exactly 0; ratios and quantiles of nothing are NaN."""
+    question = Question(aggregate, "none", tau=1, phi=0.5, value=1, low=0, high=2) if aggregate not in (
+        "selectivity", "heavy-hitters") else Question(aggregate, "none", low=0, high=2)  # fmt: skip
+    found = Sample.build(Events.of([], [])).answer(question)
+    if aggregate in ("sum", "count", "range-sum", "correlated-sum", "correlated-count", "self-join"):
+        assert (found.value, found.lower, found.upper) == (0.0, 0.0, 0.0)
+    else:
+        assert math.isnan(found.value)
+    assert found.used == 0
+
+
+def test_events_after_the_as_of_time_do_not_count() -> None:
+    """At an as-of time before the first event, nothing counts."""
+    sketch = build(STREAMS["uniform"](500, 1), 1, 0.1, 0.05)
+    assert sketch.answer(Question("count", as_of=1_600_000_000)).value == 0.0
+
+
+@pytest.mark.parametrize("aggregate", ["median", "rank", "selectivity", "range-sum", "correlated-sum"])
+def test_text_has_no_order(aggregate: str) -> None:
+    """Questions that need an order are refused on keys with a sentence that says why."""
+    sketch = build(STREAMS["keys"](500, 1), 1, 0.1, 0.05)
+    tau = 5 if aggregate in ("selectivity", "correlated-sum") else None
+    low = None if aggregate == "selectivity" else 1
+    with pytest.raises(UnanswerableError, match="values are text"):
+        sketch.answer(Question(aggregate, tau=tau, value=3, low=low, high=low))
+
+
+def test_a_number_is_not_a_key_and_a_key_not_a_number() -> None:
+    """Asking for the frequency of text among numbers is refused; an unknown key simply has frequency 0."""
+    with pytest.raises(UnanswerableError, match="numbers"):
+        build(STREAMS["uniform"](500, 1), 1, 0.1, 0.05).answer(Question("frequency", value="x"))
+    assert build(STREAMS["keys"](500, 1), 1, 0.1, 0.05).answer(Question("frequency", value="nowhere")).value == 0.0
+
+
+def test_inner_product_needs_a_partner_with_the_same_parameters() -> None:
+    """Without a second sketch, or with one of another seed, an inner product is refused."""
+    one, two = (build(STREAMS["zipf"](500, 1), seed, 0.1, 0.05) for seed in (1, 2))
+    with pytest.raises(QuestionError, match="second sketch"):
+        one.answer(Question("inner-product"))
+    with pytest.raises(IncompatibleError, match=r"seed=1.*seed=2"):
+        one.answer(Question("inner-product"), other=two)
+    with pytest.raises(QuestionError, match="goes with inner-product"):
+        one.answer(Question("sum"), other=one)
+
+
+def test_union_without_trimming_is_more_accurate_than_with() -> None:
+    """Merging to answer keeps more events than merging to store, and counts an event of two sources once."""
+    stream = STREAMS["uniform"](60_000, 4)
+    parts = [build(joined([part, stream.take(np.arange(500))]), 1, 0.1, 0.05) for part in stream.split(6, 2)]
+    trimmed, wide = Sample.union(parts), Sample.union(parts, trim=False)
+    assert trimmed.to_bytes() == build(stream, 1, 0.1, 0.05).to_bytes()
+    assert wide.kept > 2 * trimmed.kept
+    question, truth = (
+        Question("count", "exp:half_life=20m"),
+        Oracle(stream).answer(Question("count", "exp:half_life=20m")),
+    )
+    narrow, broad = wide.answer(question), trimmed.answer(question)
+    assert narrow.upper - narrow.lower < 0.7 * (broad.upper - broad.lower)
+    assert narrow.lower <= truth <= narrow.upper
+
+
+@pytest.mark.slow
+def test_epochs_stand_side_by_side() -> None:
+    """Samples of different hours joined side by side answer for all of them, each with its own design weights."""
+    stream = STREAMS["uniform"](40_000, 4)
+    hours = [Stream(f"hour {i}", stream.ids, stream.t + 3600 * i, stream.v, stream.w) for i in range(3)]
+    whole = joined(hours)
+    question = Question("sum", "exp:half_life=40m", as_of=int(whole.t.max()))
+    truth = Oracle(whole).answer(question)
+    misses = 0
+    for seed in range(100):
+        together = AskableSample.side_by_side([build(hour, seed, 0.1, 0.05).askable_sample for hour in hours])
+        found = together.answer(question)
+        misses += not found.lower <= truth <= found.upper
+    assert misses <= 12  # 5 expected; 13 or more once in 2,000 times
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", DECAYS)
+def test_tau_that_is_a_quantile_is_covered(spec: str) -> None:
+    """ "Longer than the median call": the interval allows for the threshold's own error."""
+    stream = STREAMS["correlated"](15_000, 6)
+    for aggregate in ("correlated-sum", "correlated-mean", "selectivity"):
+        question = Question(aggregate, spec, tau="q0.9")
+        truth = Oracle(stream).answer(question)
+        found = [build(stream, seed, 0.15, 0.05).answer(question) for seed in range(12)]
+        assert sum(not one.lower <= truth <= one.upper for one in found) <= 2
+
+
+def test_confidence_can_be_asked_for() -> None:
+    """A question may ask for another confidence than the sketch was planned for."""
+    sketch = build(STREAMS["uniform"](20_000, 1), 1, 0.1, 0.05)
+    usual, sure = sketch.answer(Question("sum")), sketch.answer(Question("sum", confidence=0.999))
+    assert usual.confidence == pytest.approx(0.95)
+    assert sure.confidence == 0.999
+    assert sure.lower < usual.lower
+    assert usual.upper < sure.upper
+
+
+def test_the_past_is_answered_without_a_planned_error() -> None:
+    """As of a time before the newest event the guarantee promises the interval only."""
+    stream = STREAMS["uniform"](20_000, 1)
+    sketch = build(stream, 1, 0.1, 0.05)
+    assert "no error was planned" in sketch.answer(Question("sum", as_of=int(stream.t.max()) - 900)).guarantee
+    assert "relative error of at most 0.1" in sketch.answer(Question("sum")).guarantee
+
+
+def test_finite_decay_says_why_tau_sums_have_no_relative_bound() -> None:
+    """The guarantee names the limit that Cormode, Tirthapura and Xu 2009 prove, where it applies and only there."""
+    sketch = build(STREAMS["uniform"](20_000, 1), 1, 0.1, 0.05)
+    told = sketch.answer(Question("correlated-sum", "window:50m", tau=5)).guarantee
+    assert told.endswith("no small sketch can bound the relative error (Cormode, Tirthapura and Xu 2009, Section 4)")
+    assert "no small sketch" not in sketch.answer(Question("correlated-sum", "poly:alpha=2,unit=1m", tau=5)).guarantee

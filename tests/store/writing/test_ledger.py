@@ -1,0 +1,96 @@
+"""The ledger: what was read is known, and no file counts twice, whatever the callers do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store import AlreadyIngestedError, InputFile, KnownFile, StoreError, commit, known_files
+from tests.support.stores import STREAM, content, parts, run_of
+from tests.support.streams import STREAMS
+
+ROWS = STREAMS["uniform"](50, 1)
+A = InputFile("in/a.csv", 10, "aaa", 50, 1_700_000_000_123_456_789, 3, 99)
+B = InputFile("in/b.csv", 20, "bbb", 7, 5)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "wane.duckdb"
+    commit(path, run_of(parts({"north": ROWS}), files=[A, B]))
+    return path
+
+
+def test_known_files_come_back_as_they_were_given(path: Path) -> None:
+    """All that ingest needs to decide whether a file is new; other streams have their own ledger."""
+    commit(path, run_of([], stream="other", files=[A]))
+    assert known_files(path, STREAM) == [
+        KnownFile(1, "in/a.csv", 10, "aaa", 1_700_000_000_123_456_789, 50, 3, 99),
+        KnownFile(1, "in/b.csv", 20, "bbb", 5, 7, None, None),
+    ]
+    assert [(file.run, file.path) for file in known_files(str(path), "other")] == [(2, "in/a.csv")]
+    assert known_files(path, "never heard of") == []
+
+
+def test_an_absent_store_knows_no_files(tmp_path: Path) -> None:
+    """Asking does not create it."""
+    assert known_files(tmp_path / "wane.duckdb", STREAM) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        (A, r"^in/a\.csv was ingested by run 1 of stream 'calls' already; nothing was written$"),
+        (InputFile("in/a.csv", 1, "other content", 0, 1), r"^in/a\.csv was ingested by run 1"),
+        (InputFile("in/c.csv", 20, "bbb", 7, 9), r"^in/c\.csv has the content of in/b\.csv, which was .* by run 1"),
+    ],
+    ids=["the same", "by its path", "by its content"],
+)
+def test_a_known_file_is_refused_whole(path: Path, file: InputFile, sentence: str) -> None:
+    """Its run leaves no sketch, no epoch, no ledger row and no generation."""
+    before = content(path)
+    fresh = InputFile("in/new.csv", 1, "new", 1, 1)
+    with pytest.raises(AlreadyIngestedError, match=sentence):
+        commit(path, run_of(parts({"south": ROWS}), files=[fresh, file]))
+    assert content(path) == before
+    assert issubclass(AlreadyIngestedError, StoreError)
+
+
+def test_content_that_was_not_read_may_recur(path: Path) -> None:
+    """A copy under another name is recorded with no rows; and empty files all look alike."""
+    commit(path, run_of([], files=[InputFile("in/copy of a.csv", 10, "aaa", 0, 1)]))
+    commit(path, run_of([], files=[InputFile("in/another copy.csv", 10, "aaa", 0, 1)]))
+    empty = [InputFile(f"in/empty {number}.csv", 0, "e", 0, 1) for number in (1, 2)]
+    commit(path, run_of([], files=empty))
+    assert len(known_files(path, STREAM)) == 6
+    with pytest.raises(AlreadyIngestedError, match=r"in/third\.csv has the content of in/a\.csv, which was .* run 1"):
+        commit(path, run_of([], files=[InputFile("in/third.csv", 10, "aaa", 50, 1)]))
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [InputFile("in/c.csv", 1, "other", 1, 1), InputFile("in/d.csv", 1, "ccc", 1, 1)],
+    ids=["by its path", "by its content"],
+)
+def test_a_file_twice_in_a_run_is_refused(path: Path, twin: InputFile) -> None:
+    """Exactly once holds inside a run as well."""
+    before = content(path)
+    with pytest.raises(
+        AlreadyIngestedError, match=r"^in/c\.csv of stream 'calls', or its content, is in this run twice"
+    ):
+        commit(path, run_of([], files=[InputFile("in/c.csv", 1, "ccc", 1, 1), twin]))
+    assert content(path) == before
+
+
+def test_a_backfill_replaces_what_the_ledger_says_of_a_file(path: Path) -> None:
+    """A changed file is read again under its name; its old row goes, others and other streams' stay."""
+    commit(path, run_of([], stream="other", files=[A]))
+    changed = InputFile("in/a.csv", 11, "changed", 60, 2)
+    commit(path, run_of([], files=[changed], replaced_files=["in/a.csv", "in/never seen.csv"]))
+    assert [(file.run, file.path, file.fingerprint) for file in known_files(path, STREAM)] == [
+        (1, "in/b.csv", "bbb"),
+        (3, "in/a.csv", "changed"),
+    ]
+    assert [file.fingerprint for file in known_files(path, "other")] == ["aaa"]

@@ -1,0 +1,115 @@
+"""A small store for tests without a browser: numbers at three sources, texts at two, and a stream without events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sketches.units import SECOND
+from store import InputFile, Run, SketchTables, Stream, commit
+from store.serving.catalogue import Catalogue, Epoch, EpochTotals, StoredStream
+from tests.support.stores import EPOCH, NOON, overlapping, parts
+from tests.support.streams import START, STREAMS
+from tests.support.streams import Stream as Rows
+
+CALLS, PAGES, NOTHING = "calls", "pages", "nothing"
+SITES = ("-south", "north", 'o\'hare "east"')
+BLOGS = ("blog", "shop")
+SCRIPT = "<img src=x onerror=alert(1)>"
+LABELS = ("-v", "a 'b\" c", SCRIPT, "[x](javascript:alert(1))", "$x$ :red[hot] **bold**", "plain", "two words")
+ACCURACY = {"epsilon": 0.3, "delta": 0.1}
+END = START + 3600
+
+
+def calls(number: int = 2500, seed: int = 3) -> dict[str, Rows]:
+    """Numbers at three sources; some events are reported by two of them."""
+    rows = STREAMS["sorted"](number, seed)
+    return overlapping(rows, SITES, seed)
+
+
+def pages(number: int = 600, seed: int = 4) -> dict[str, Rows]:
+    """Text values, some of them hostile, at two sources."""
+    rows = STREAMS["uniform"](number, seed)
+    odds = 1 / np.arange(1, len(LABELS) + 1)
+    values = np.random.default_rng(seed).choice(len(LABELS), number, p=odds / odds.sum())
+    named = Rows.of("pages", rows.ids, rows.t, [LABELS[value] for value in values], rows.w)
+    return overlapping(named, BLOGS, seed)
+
+
+def settings(kind: str, **more: object) -> dict[str, object]:
+    """A stream's settings as ingest stores them."""
+    return {
+        "input": ["/data/*"],
+        "format": "parquet",
+        "source": "site",
+        "id": "id",
+        "time": "t",
+        "value": "v",
+        "weight": "w",
+        "time_unit": "1s",
+        "epoch": "10m",
+        "families": ["sample"],
+        "kind": kind,
+        **more,
+    }
+
+
+def raw(folder: Path, by_site: Mapping[str, Rows]) -> InputFile:
+    """Write the rows as one Parquet file; its row of the ledger comes back."""
+    path = folder / "raw.parquet"
+    tables = [
+        pa.table({"site": [site] * len(rows), "id": rows.ids, "t": rows.t, "v": pa.array(rows.v.tolist()), "w": rows.w})
+        for site, rows in by_site.items()
+    ]
+    pq.write_table(pa.concat_tables(tables), path)
+    status, times = path.stat(), np.concatenate([rows.t for rows in by_site.values()])
+    number = sum(map(len, by_site.values()))
+    return InputFile(str(path), status.st_size, "raw", number, status.st_mtime_ns, int(times.min()), int(times.max()))
+
+
+def run(stream: str, by_site: Mapping[str, Rows], described: dict[str, object], **more: Any) -> Run:
+    """One run of ingest."""
+    epochs = parts(by_site, **ACCURACY) if by_site else []
+    rows = sum(map(len, by_site.values()))
+    return Run(Stream(stream, EPOCH, SECOND, described), SketchTables.of(epochs), NOON, NOON, rows=rows, **more)
+
+
+def build(folder: Path) -> Path:
+    """The whole store, with the raw file of its numeric stream."""
+    path = folder / "small store.duckdb"
+    numbers = calls()
+    commit(
+        path,
+        [
+            run(CALLS, numbers, settings("integer", value_unit="s", weight_unit="loss"), files=[raw(folder, numbers)]),
+            run(PAGES, pages(), settings("key")),
+            run(NOTHING, {}, settings("integer")),
+        ],
+    )
+    return path
+
+
+def more(path: Path, seed: int = 9) -> int:
+    """Commit another hour of calls; the new generation comes back."""
+    rows = STREAMS["sorted"](200, seed)
+    later = Rows.of("later", rows.ids, rows.t + 3600, rows.v, rows.w)
+    return commit(path, run(CALLS, {"north": later}, settings("integer", value_unit="s", weight_unit="loss")))
+
+
+def stored_stream(
+    *spans: tuple[str, int, int], unit: Any = SECOND, kind: str = "integer", **known: Any
+) -> StoredStream:
+    """A stream as a catalogue has it: with epochs (source, start, length), each with events from start to end."""
+    epochs = {
+        Epoch(source, start, length): EpochTotals(1, 1.0, start, start + length - 1) for source, start, length in spans
+    }
+    return StoredStream("s", unit, EPOCH, f'{{"kind": "{kind}"}}', epochs, **known)
+
+
+def catalogue(*streams: StoredStream) -> Catalogue:
+    return Catalogue(1, {stream.name: stream for stream in streams})

@@ -1,0 +1,126 @@
+"""Small stores built from named streams, what a store file holds, and damage done to it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from sketches import Events, Sample
+from sketches.family import Sketch
+from sketches.sampling.integral import Integral
+from sketches.units import SECOND, TimeUnit
+from store import EpochSketches, Run, SketchTables, Stream, commit
+from tests.support.streams import Stream as Rows
+from tests.support.streams import joined
+
+EPOCH = 600
+STREAM = "calls"
+NOON = datetime(2026, 1, 31, 12)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
+TABLES = ("wane", "streams", "epochs", "sketches", "set_aside", "runs", "files", "rejects", "labels")
+
+# Children fork from a server that has imported everything and holds no thread and no connection.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["pytest", "pandas", "tests.support.stores"])  # pyarrow imports pandas when first used
+
+
+def events(rows: Rows) -> Events:
+    return Events.of(rows.ids, rows.t, rows.v, rows.w)
+
+
+def sketches_of(
+    rows: Rows, families: Sequence[str] = ("sample",), *, decay: str = "window:20m", **accuracy: Any
+) -> list[Sketch]:
+    """One sketch a family; `decay` is that of the integral family."""
+    build = {
+        "sample": lambda: Sample.build(events(rows), **accuracy),
+        "integral": lambda: Integral.build(events(rows), decay=decay, **accuracy),
+    }
+    return [build[family]() for family in families]
+
+
+def part(rows: Rows, source: str, start: int, length: int = EPOCH, **settings: Any) -> EpochSketches:
+    """One epoch of one source from its rows."""
+    return EpochSketches(
+        source,
+        start,
+        length,
+        len(rows),
+        float(rows.w.sum()),
+        int(rows.t.min()),
+        int(rows.t.max()),
+        sketches_of(rows, **settings),
+    )
+
+
+def parts(by_source: Mapping[str, Rows], length: int = EPOCH, **settings: Any) -> list[EpochSketches]:
+    """The rows of every source cut into epochs."""
+    found = []
+    for source, rows in by_source.items():
+        starts = rows.t - rows.t % length
+        found += [
+            part(rows.take(starts == start), source, int(start), length, **settings) for start in np.unique(starts)
+        ]
+    return found
+
+
+def run_of(found: Sequence[EpochSketches], *, stream: str = STREAM, unit: TimeUnit = SECOND, **settings: Any) -> Run:
+    return Run(Stream(stream, EPOCH, unit), SketchTables.of(found), NOON, NOON, **settings)
+
+
+def stored(path: Path, by_source: Mapping[str, Rows], *, stream: str = STREAM, **settings: Any) -> int:
+    """Commit the rows of every source in one run; the generation comes back."""
+    unit = settings.get("unit", SECOND)
+    return commit(path, run_of(parts(by_source, **settings), stream=stream, unit=unit))
+
+
+def overlapping(rows: Rows, names: Sequence[str], seed: int, share: float = 0.3) -> dict[str, Rows]:
+    """Every row at one source, and some at the next one too: sources that report the same events."""
+    split = rows.split(len(names), seed)
+    rng = np.random.default_rng(seed)
+    also = [one.take(rng.random(len(one)) < share) for one in split]
+    return {name: joined([split[at], also[at - 1]]) for at, name in enumerate(names)}
+
+
+def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, sorted: the whole state of a store."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        names = [row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        return {name: sorted(connection.execute(f"FROM {name}").fetchall(), key=repr) for name in sorted(names)}
+
+
+def payloads(path: Path, stream: str = STREAM) -> dict[tuple[str, int, str], bytes]:
+    """The stored bytes by source, start and family."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        rows = connection.execute("SELECT source, start, family, payload FROM sketches WHERE stream = $1", [stream])
+        return {(source, start, family): bytes(payload) for source, start, family, payload in rows.fetchall()}
+
+
+def execute(path: Path, statement: str, values: Sequence[object] = ()) -> None:
+    """A statement put to the file behind the store's back."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(statement, list(values))
+
+
+def replace_payload(path: Path, source: str, start: int, payload: bytes, family: str = "sample") -> None:
+    execute(
+        path,
+        "UPDATE sketches SET payload = $1 WHERE source = $2 AND start = $3 AND family = $4",
+        [payload, source, start, family],
+    )
+
+
+def beside(path: Path) -> list[str]:
+    """What lies in the store's folder besides the store and the lock that writers leave."""
+    return sorted(file.name for file in path.parent.iterdir() if file.name not in (path.name, f"{path.name}.lock"))
+
+
+def flipped(data: bytes, at: int, bit: int = 0) -> bytes:
+    changed = bytearray(data)
+    changed[at] ^= 1 << bit
+    return bytes(changed)
