@@ -114,7 +114,7 @@ fi
 echo "Cloning $(git -C "$repository" log -1 --format='%h, %s')"
 rm -rf --one-file-system "$folder/srv/wane" "$folder/srv/shared"
 git clone --quiet "$repository" "$folder/srv/wane"
-test ! -d "$repository/../shared" || cp -r "$repository/../shared" "$folder/srv/shared"
+test ! -d "$repository/../shared" || cp -rL "$repository/../shared" "$folder/srv/shared"
 
 # Runs make in the new Debian, with the settings as its only environment. The shell stays to reap orphans, as init does.
 inside() {
