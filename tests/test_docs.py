@@ -277,9 +277,7 @@ def test_every_citation_of_an_answer_is_in_the_references() -> None:
 @pytest.mark.parametrize("page", ["docs/families.md", "docs/wire-format.md", "docs/glossary.md"])
 def test_every_family_is_described(page: str) -> None:
     """A new family is described where users choose one, where its bytes are, and in the glossary."""
-    ours = [
-        name for name, family in FAMILIES.items() if family.__module__.startswith("sketches.")
-    ]
+    ours = [name for name, family in FAMILIES.items() if family.__module__.startswith("sketches.")]
     assert [name for name in ours if f"`{name}`" not in text_of(page)] == []
 
 
