@@ -14,10 +14,11 @@ import numpy as np
 
 from dashboard.launch import LOOPBACK, PORT
 from sketches.decay import EXAMPLES, parse_decay
+from sketches.decay.functions import LastEvents
 from sketches.durations import format_duration, parse_duration
 from sketches.errors import QuestionError, WaneError
 from sketches.formatting import counted, numbered_moment_text, row_text
-from sketches.question import AGGREGATES, Question
+from sketches.question_options import add_options, question_of
 from sketches.units import SECOND, TimeUnit
 
 if TYPE_CHECKING:
@@ -136,23 +137,8 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--store", required=True, metavar="FILE", help="the store's DuckDB file")
     add("--stream", required=True, metavar="NAME")
     add("--source", action="append", default=[], metavar="S", help="only this source; may be given several times")
-    add("--aggregate", required=True, metavar="A", help="one of: " + " ".join(AGGREGATES))
-    add("--decay", default="none", metavar="SPEC", help="the decay function, like " + "  ".join(EXAMPLES.values()))
-    add("--as-of", metavar="T", help="an integer in the stream's time unit or an ISO time; default: the newest event")
-    add("--tau", metavar="X", help="threshold: a number, median, or a quantile like q0.9")
-    add("--phi", type=float, metavar="P", help="share of a quantile, or least share of a heavy hitter")
-    add("--value", metavar="V", help="the value whose rank or frequency is asked for")
-    add("--low", type=float, metavar="L", help="least value of a range")
-    add("--high", type=float, metavar="H", help="greatest value of a range")
-    add("--top", type=int, metavar="K", help="how many heavy hitters (default 10)")
     add("--other", metavar="SOURCE", help="the second source of an inner product")
-    add("--of", choices=("weight", "value"), default="weight", help="what sum and mean are taken of (default weight)")
-    add(
-        "--confidence",
-        type=float,
-        metavar="C",
-        help="confidence of the interval (default: what the sketch planned for)",
-    )
+    add_options(query)
     add("--family", metavar="F", help="answer from this family instead of the one wane picks")
     add("--json", action="store_true", help="print JSON")
     query.set_defaults(run=_query)
@@ -208,19 +194,8 @@ def _query(options: argparse.Namespace) -> None:
     store = Store(options.store)
     stored = store.catalogue().streams.get(options.stream)
     unit = SECOND if stored is None else stored.unit
-    question = Question(
-        options.aggregate,
-        options.decay,
-        as_of=None if options.as_of is None else _moment(options.as_of, unit),
-        tau=_number_or_text(options.tau),
-        phi=options.phi,
-        value=options.value,
-        low=options.low,
-        high=options.high,
-        top=options.top,
-        of=options.of,
-        confidence=options.confidence,
-    )
+    moment = None if options.as_of is None else _moment(options.as_of, unit)
+    question = question_of(options, moment)
     answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
     if not options.json:
         for line in answer.lines(unit):
@@ -235,16 +210,7 @@ def _query(options: argparse.Namespace) -> None:
 def _moment(text: str, unit: TimeUnit) -> int:
     from store.serving.timeline import read_moment
 
-    return read_moment(text, unit)
-
-
-def _number_or_text(text: str | None) -> float | str | None:
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return read_moment(text, unit, datetime.now(UTC))
 
 
 def _info(options: argparse.Namespace) -> None:
@@ -261,9 +227,16 @@ def _info(options: argparse.Namespace) -> None:
 def _decay(options: argparse.Namespace) -> None:
     decay = parse_decay(options.spec)
     ages = np.array([0, 1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400], np.float64)
+    if isinstance(decay, LastEvents):
+        print(f"{decay.spec}: the newest {decay.count:,.0f} events, whatever their ages")
+        return
     print(f"{decay.spec}: {decay.decay_class} decay")
+    newest = float(decay(0.0))
+    if newest != 1.0:
+        print(f"  the newest event counts {newest:g} times")
     for age, weight in zip(ages.tolist(), decay(ages).tolist(), strict=True):
-        print(f"  after {format_duration(age) if age else '0s':>5}  {weight:8.4f}  {'█' * round(40 * weight)}")
+        bar = "█" * round(40 * weight / (newest or 1.0))
+        print(f"  after {format_duration(age) if age else '0s':>5}  {weight:8.4f}  {bar}")
 
 
 def _ingest(options: argparse.Namespace) -> int:
@@ -359,6 +332,9 @@ def _preview_lines(preview: Preview, unit: TimeUnit) -> Iterator[str]:
         )
     for reason, example in preview.rejected.items():
         yield f"  would reject {reason}, such as {row_text(example)}"
+    for family, sentences in preview.unserved.items():
+        for sentence in sentences:
+            yield f"  {family:12} {sentence}"
     if preview.error:
         yield f"  error        {preview.error}"
 

@@ -4,8 +4,9 @@
 
 For each of four data sets (`../shared/data` beside the repository) and each seed a store is built in a temporary
 folder: the value column as one stream, the key column as another. Questions draw aggregate, decay and its scale, as-of
-time, sources, thresholds, ranges and shares at random. The exact answer is one DuckDB query over the raw rows; decays
-are written out in SQL here and share nothing with `sketches.decay.functions`. Writes a section of docs/accuracy.md.
+time, sources, thresholds, ranges, shares, what is counted and a predicate at random. The exact answer is one DuckDB
+query over the raw rows; decays are written out in SQL here and share nothing with `sketches.decay.functions`. Writes a
+section of docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from scipy.stats import binom
 
 from benchmarks.report import publish, table
 from sketches import Estimate, Events, Question, Sample
+from sketches.predicate import Predicate, Range
+from sketches.question import Counting
 from store import EpochSketches, Run, SketchTables, Store, Stream, commit
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -38,12 +41,21 @@ DAY = 86_400
 DELTA = 0.05
 OTHER = "(other)"
 ROUNDING = 1e-9  # relative; two exact sums in different orders differ by less
-TAUS = ("median", "q0.25", "q0.9", "q0.99")
+TAUS = ("median", "q0.25", "q0.9", "q0.99", "mean", "2*median", "1.5*mean")
+RESTRICTED = 0.4  # of the questions are about some of the events only
 ON_VALUES = (
     *("sum", "count", "mean", "selectivity", "rank", "quantile", "median", "heavy-hitters", "frequency", "range-sum"),
     *("range-frequency", "correlated-sum", "correlated-count", "correlated-mean", "self-join", "inner-product"),
-    *("sum of values", "mean of values"),
+    *(
+        "sum of values",
+        "mean of values",
+        "range-sum of values",
+        "correlated-sum of values",
+        "correlated-mean of values",
+    ),
 )
+SUMS = ("sum", "mean", "range-sum", "correlated-sum", "correlated-mean")
+WHOLE = ("sum", "count", "mean", "quantile", "median", "heavy-hitters", "self-join", "inner-product")  # measure no part
 ON_KEYS = ("count", "mean", "frequency", "heavy-hitters", "self-join", "inner-product")
 
 
@@ -108,6 +120,10 @@ def decays(scale: int) -> list[tuple[str, str]]:
             f"CASE WHEN age < {half} THEN 1 - age / {2 * half} ELSE greatest(0, {end} - age) / {2 * (end - half)} END",
         ),
         (f"expr:1/(1+age/{half})^2", f"1.0 / pow(1.0 + age / {half}.0, 2)"),
+        (f"expr:5*2^(-age/{half})", f"5.0 * pow(2.0, -age / {half}.0)"),
+        (f"power:alpha=1.5,unit={tenth}s", f"pow(greatest(age, {tenth}.0) / {tenth}.0, -1.5)"),
+        # as many are newer than an event as its rank says, so that all at the time of the last one count
+        (f"last:{10 * scale}", f"CASE WHEN rank() OVER (ORDER BY age) <= {10 * scale} THEN 1.0 ELSE 0.0 END"),
     ]
 
 
@@ -194,6 +210,7 @@ class Draw:
         self.rng = rng
         self.times = rows["ts"].to_numpy()
         self.values = np.sort(rows["value"].to_numpy())
+        self.weights = np.sort(rows["weight"].to_numpy())
         self.keys = rows["key"].to_numpy(zero_copy_only=False)
         counted = rows.group_by("source").aggregate([("id", "count")]).sort_by([("id_count", "descending")])
         self.sources = counted["source"].to_pylist()
@@ -208,13 +225,17 @@ class Draw:
         factor = (0.05, 0.3, 1.0)[int(rng.integers(3))]
         choices = decays(max(int(self.data_set.scale * factor), 20))
         spec, fading = choices[int(rng.integers(len(choices)))]
-        as_of = None if rng.random() < 0.4 else self._past()
+        as_of = int(self.times.max()) if rng.random() < 0.4 else self._past()
         sources, other = self.selections[int(rng.integers(len(self.selections)))], None
         if aggregate == "inner-product":
             first, other = rng.choice(self.sources[:8], 2, replace=False).tolist()
             sources = (first,)
         settings = self._settings(aggregate, stream)
-        question = Question(aggregate, spec, as_of, of="value" if of else "weight", **settings)
+        if aggregate in SUMS:
+            settings["of"] = "value" if of else "weight"
+        counting: Counting = "weight" if rng.random() < 0.5 else "events"
+        where = self._where(stream) if rng.random() < RESTRICTED else Predicate()
+        question = Question(aggregate, spec, as_of, counting=counting, where=where, **settings)
         sql = exact_sql(question, stream, fading, sources, other)
         return Asked(self.data_set.name, label, stream, question, sources, other, sql)
 
@@ -243,6 +264,21 @@ class Draw:
                 return self._range() if rng.random() < 0.5 else {"tau": self._tau()}
         return {}
 
+    def _where(self, stream: str) -> Predicate:
+        """Some of the events: by weight, by value, or by both, each side open or closed."""
+        ranges = {}
+        for name in ("weight", "value"):
+            if (name == "value" and stream == "key") or self.rng.random() < 0.4:
+                continue
+            pool = self.weights if name == "weight" else self.values
+            low, high = sorted(int(pool[self.rng.integers(len(pool))]) for _ in range(2))
+            open_low, open_high, below, above = (bool(self.rng.random() < 0.5) for _ in range(4))
+            if below and (low < high):
+                ranges[name] = Range(low, high, open_low, open_high) if above else Range(high=high, open_high=open_high)
+            else:
+                ranges[name] = Range(low, open_low=open_low)
+        return Predicate.of(None, **ranges)
+
     def _one_of(self, column: np.ndarray) -> Any:
         """As often a common value as a rare one."""
         pool = column if self.rng.random() < 0.5 else np.unique(column)
@@ -263,47 +299,55 @@ class Draw:
 
 def exact_sql(question: Question, column: str, fading: str, sources: Sequence[str], other: str | None) -> str:
     """The question over the raw rows; NULL where a ratio or quantile of nothing is asked."""
-    everything = [*sources, other] if other else list(sources)
-    at = str(question.as_of) if question.as_of is not None else f"(SELECT max(ts) FROM raw {_of(everything)})"
-    sql = f"WITH {_faded('', column, fading, sources, at)}, "
+    counted = "w" if question.counting == "weight" else "1.0"
+    of_value = question.of == "value"
+    summed, averaged = (f"{counted} * v", counted) if of_value else ("w", "1.0")
+    sql = f"WITH {_faded('', column, fading, sources, question, counted)}"
     if other:
-        sql += f"{_faded('other_', column, fading, [other], at)}, "
-        sql += "masses AS (SELECT v, sum(w * f) AS mass FROM faded GROUP BY v), "
-        sql += "other_masses AS (SELECT v, sum(w * f) AS mass FROM other_faded GROUP BY v) "
+        sql += f", {_faded('other_', column, fading, [other], question, counted)} "
         return sql + "SELECT coalesce(sum(masses.mass * other_masses.mass), 0) FROM masses JOIN other_masses USING (v)"
-    sql += "masses AS (SELECT v, sum(w * f) AS mass FROM faded GROUP BY v), "
-    sql += "running AS (SELECT v, sum(mass) OVER (ORDER BY v) AS below, sum(mass) OVER () AS whole FROM masses) "
+    sql += f", {_running('', 'masses')} "
+    measured = f"FILTER ({_matches(question, counted)})" if question.aggregate not in WHOLE else ""
     match question.aggregate:
-        case "sum":
-            return sql + f"SELECT coalesce(sum({'v' if question.of == 'value' else 'w'} * f), 0) FROM faded"
-        case "count":
-            return sql + "SELECT coalesce(sum(f), 0) FROM faded"
-        case "mean":
-            return sql + f"SELECT sum({'v' if question.of == 'value' else 'w'} * f) / nullif(sum(f), 0) FROM faded"
+        case "sum" | "range-sum" | "correlated-sum":
+            return sql + f"SELECT coalesce(sum({summed} * f) {measured}, 0) FROM about"
+        case "count" | "correlated-count":
+            return sql + f"SELECT coalesce(sum({counted} * f) {measured}, 0) FROM about"
+        case "mean" | "correlated-mean":
+            return sql + f"SELECT sum({summed} * f) {measured} / nullif(sum({averaged} * f) {measured}, 0) FROM about"
         case "quantile" | "median":
-            return sql + _quantile(question.phi)
+            return sql + _quantile("running", question.phi)
         case "heavy-hitters":
             return sql + "SELECT v, mass / sum(mass) OVER () FROM masses WHERE mass > 0"
         case "self-join":
             return sql + "SELECT coalesce(sum(mass * mass), 0) FROM masses"
-        case "correlated-count":
-            return sql + f"SELECT coalesce(sum(f), 0) FROM faded WHERE {_matches(question)}"
-        case "correlated-mean":
-            return sql + f"SELECT sum(w * f) / nullif(sum(f), 0) FROM faded WHERE {_matches(question)}"
-        case "correlated-sum" | "range-sum":
-            return sql + f"SELECT coalesce(sum(w * f), 0) FROM faded WHERE {_matches(question)}"
         case "selectivity" | "rank" | "frequency" | "range-frequency":
-            part = f"coalesce(sum(w * f) FILTER ({_matches(question)}), 0)"
-            return sql + f"SELECT {part} / nullif(sum(w * f), 0) FROM faded"
+            part = f"coalesce(sum({counted} * f) {measured}, 0)"
+            return sql + f"SELECT {part} / nullif(sum({counted} * f), 0) FROM about"
     raise ValueError(f"no SQL for {question.aggregate}")
 
 
-def _faded(prefix: str, column: str, fading: str, sources: Sequence[str], at: str) -> str:
+def _faded(prefix: str, column: str, fading: str, sources: Sequence[str], question: Question, counted: str) -> str:
+    """The distinct events with f; those that the question is about; and what counts of each value of these."""
+    at = str(question.as_of)
     return (
         f"{prefix}events AS (SELECT DISTINCT id, ts, {column} AS v, weight AS w FROM raw {_of(sources)}), "
         f"{prefix}faded AS (SELECT v, w, ({fading})::DOUBLE AS f "
-        f"FROM (SELECT v, w, ({at} - ts)::DOUBLE AS age FROM {prefix}events WHERE ts <= {at}))"
+        f"FROM (SELECT v, w, ({at} - ts)::DOUBLE AS age FROM {prefix}events WHERE ts <= {at})), "
+        f"{prefix}about AS (SELECT * FROM {prefix}faded WHERE {_where(question)}), "
+        f"{prefix}masses AS (SELECT v, sum({counted} * f) AS mass FROM {prefix}about GROUP BY v)"
     )
+
+
+def _where(question: Question) -> str:
+    terms = ["true"]
+    for name, limits in question.where.ranges:
+        column = "w" if name == "weight" else "v"
+        if math.isfinite(limits.low):
+            terms.append(f"{column} {'>' if limits.open_low else '>='} {limits.low!r}")
+        if math.isfinite(limits.high):
+            terms.append(f"{column} {'<' if limits.open_high else '<='} {limits.high!r}")
+    return " AND ".join(terms)
 
 
 def _of(sources: Sequence[str]) -> str:
@@ -314,14 +358,32 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _quantile(phi: float | None) -> str:
-    return f"SELECT min(v) FROM running WHERE below >= {phi!r} * whole * (1 - 1e-12) AND whole > 0"
+def _running(prefix: str, masses: str) -> str:
+    shares = "sum(mass) OVER (ORDER BY v) AS below, sum(mass) OVER () AS whole"
+    return f"{prefix}running AS (SELECT v, {shares} FROM {masses})"
 
 
-def _matches(question: Question) -> str:
+def _quantile(running: str, phi: float | None) -> str:
+    return f"SELECT min(v) FROM {running} WHERE below >= {phi!r} * whole * (1 - 1e-12) AND whole > 0"
+
+
+def _threshold(question: Question, counted: str) -> str:
+    """τ: a number, or an aggregate of all events, also of those that the question is not about."""
+    threshold = question.threshold
+    if threshold is None:
+        return repr(question.tau)
+    if threshold.phi is None:
+        found = f"SELECT sum({counted} * v * f) / nullif(sum({counted} * f), 0) FROM faded"
+    else:
+        masses = f"(SELECT v, sum({counted} * f) AS mass FROM faded GROUP BY v)"
+        found = f"WITH {_running('all_', masses)} {_quantile('all_running', threshold.phi)}"
+    return f"{threshold.factor!r} * ({found})"
+
+
+def _matches(question: Question, counted: str) -> str:
+    """Which events a question measures."""
     if question.tau is not None:
-        least = f"({_quantile(question.tau_quantile)})" if question.tau_quantile is not None else repr(question.tau)
-        return f"v >= {least}"
+        return f"v >= {_threshold(question, counted)}"
     if question.aggregate == "rank":
         return f"v <= {question.value!r}"
     if question.aggregate == "frequency":
@@ -466,6 +528,8 @@ def main() -> None:
             ("data set", lambda trial: trial.asked.data_set),
             ("aggregate", lambda trial: trial.asked.label + (" (keys)" if trial.asked.stream == "key" else "")),
             ("decay", lambda trial: trial.asked.question.decay.name),
+            ("counting", lambda trial: str(trial.asked.question.counting)),
+            ("about", lambda trial: " and ".join(sorted(trial.asked.question.where.columns)) or "all events"),
         ):
             text += tabled(trials, name, key) + "\n\n"
     command = "python -m benchmarks.audit"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +16,21 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from dashboard.view import PARAMETERS, View
+from dashboard.view import PARAMETERS, View, by_number
 from sketches.arrays import Floats, Ints
 from sketches.errors import QuestionError, WaneError
 from sketches.estimate import Curve, Series
+from sketches.events import Kind
 from sketches.question import Question
+from sketches.registry import FAMILIES, family_of
 from store import Answer, Provenance, Store
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles, raw_files
+from store.database import WAIT
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.report import report
+from store.serving.resolving import resolved
+from store.serving.selection import kind_of_values
 from store.serving.timeline import extent, moments, silences
 
 KEPT: Final = 500  # answers
@@ -89,7 +94,7 @@ class AnswerCache:
         self._once(("loaded", view.stream, needed), load)
 
     def _needed(self, view: View) -> tuple[Sketches, ...]:
-        """The sketches that answer the view's question as of one time and over time: of one family, or of two."""
+        """The sketches that answer the view's question, as of one time and over time alike."""
         stream = self.catalogue().streams.get(view.stream)
         if stream is None:
             return ()
@@ -97,30 +102,60 @@ class AnswerCache:
             question = view.question(stream.unit)
         except QuestionError:  # the view still lacks a threshold or a value
             question = Question("sum", view.fading)
-        families = set()
-        for asked, past in ((question, False), (replace(question, as_of=None), True)):
-            with suppress(WaneError):
-                families.add(self._family(view, asked, past=past))
+        try:
+            family = self.family(view, question, charted=True)
+        except WaneError:
+            return ()
         joined = question.aggregate == "inner-product" and view.other
         chosen = [view.source, (view.other,)] if joined else [view.source]
-        return tuple((sources, family) for sources in chosen for family in sorted(families))
+        return tuple((sources, family) for sources in chosen)
 
-    def _family(self, view: View, question: Question, *, past: bool) -> str:
+    def family(self, view: View, question: Question, *, charted: bool = False) -> str:
+        """The family that answers a question of the view: beside a chart, the one that draws it."""
+        asked = replace(question, as_of=None) if charted else question
         return self._once(
-            ("family", view.stream, view.source, view.family, question, past),
+            ("family", view.stream, view.source, view.family, asked, charted),
             lambda: self.store.family_for(
-                view.stream, question, sources=view.source, family=view.family or None, past=past
+                view.stream, asked, sources=view.source, family=view.family or None, past=charted
             ),
         )
 
-    def ask(self, view: View, stream: StoredStream, question: Question | None = None) -> Answer:
-        """The number of a view, the same as `wane query` gives; or the answer to another question."""
+    def question(self, view: View, stream: StoredStream) -> Question:
+        """The question of a view with all that the stream's settings say: what it counts and what it is of."""
+        return resolved(view.question(stream.unit), stream, lambda: self._kind(stream))
+
+    def _kind(self, stream: StoredStream) -> Kind | None:
+        """What the values of a stream are."""
+        stated = stream.described.get("kind")
+        if stated in list(Kind):
+            return Kind(stated)
+        return self._once(("kind", stream.name), lambda: kind_of_values(self.path, stream, WAIT))
+
+    def ask(
+        self, view: View, stream: StoredStream, question: Question | None = None, *, charted: bool = False
+    ) -> Answer:
+        """The number of a view, or the answer to another question; `charted` where it stands beside its series."""
         asked = question or view.question(stream.unit)
         other = _second_source(view, asked)
         return self._once(
-            ("ask", view.stream, view.source, view.family, other, asked),
-            lambda: self.store.ask(view.stream, asked, sources=view.source, family=view.family or None, other=other),
+            ("ask", view.stream, view.source, view.family, other, asked, charted),
+            lambda: self.store.ask(
+                view.stream, asked, sources=view.source, family=view.family or None, other=other, charted=charted
+            ),
         )
+
+    def distinct_events(self, stream: StoredStream) -> Answer | None:
+        """About how many events a stream has, by a family that counts a repeated row once; None where there is none."""
+        newest = stream.newest(stream.sources)
+        question = Question("count", "none", as_of=newest, counting="events")
+        for name in sorted(stream.sketches):
+            known = FAMILIES.get(name)
+            if known is None or not known.abilities.forgives_repeats:
+                continue
+            view = View(stream.name, family=name)
+            with suppress(WaneError):
+                return self.ask(view, stream, question)
+        return None
 
     def series(self, view: View, stream: StoredStream, as_of: Ints) -> tuple[Series, Provenance]:
         """The number of a view at many as-of times."""
@@ -134,37 +169,52 @@ class AnswerCache:
         )
 
     def quantiles(self, view: View, stream: StoredStream, shares: Floats = SHARES) -> tuple[Curve, Provenance]:
-        """The value at every share, under the view's decay."""
-        question = Question("median", view.fading, as_of=view.moment(stream.unit), confidence=view.confidence or None)
-        return self._once(
-            ("quantiles", view.stream, view.source, view.family, question, shares.tobytes()),
-            lambda: self.store.quantile_curve(
-                view.stream, question, shares, sources=view.source, family=view.family or None
-            ),
-        )
+        """The value at every share, under the view's decay; share by share where the family draws no curve."""
+        question = _of_all(view, stream, "median")
+
+        def find() -> tuple[Curve, Provenance]:
+            family = view.family or None
+            if self._draws(view, question):
+                return self.store.quantile_curve(view.stream, question, shares, sources=view.source, family=family)
+            chosen = _thinned(shares)
+            asked = replace(question, aggregate="quantile", phi=None, phis=tuple(chosen.tolist()))
+            answer = self.store.ask(view.stream, asked, sources=view.source, family=family)
+            return _curve(chosen, [answer]), answer.provenance
+
+        return self._once(("quantiles", view.stream, view.source, view.family, question, shares.tobytes()), find)
 
     def thresholds(self, view: View, stream: StoredStream, at: Floats) -> tuple[Curve, Provenance]:
-        """The weight at or above every threshold, under the view's decay."""
-        question = Question("sum", view.fading, as_of=view.moment(stream.unit), confidence=view.confidence or None)
-        return self._once(
-            ("thresholds", view.stream, view.source, view.family, question, at.tobytes()),
-            lambda: self.store.threshold_curve(
-                view.stream, question, at, sources=view.source, family=view.family or None
-            ),
-        )
+        """The view's sum, count or mean at or above every threshold; one by one where the family draws no curve."""
+        question = _of_all(view, stream, view.curve)
 
-    def steps(self, view: View) -> list[float]:
+        def find() -> tuple[Curve, Provenance]:
+            family = view.family or None
+            asked = replace(question, aggregate=f"correlated-{view.curve}", tau=0.0)
+            if self._draws(view, asked):
+                return self.store.threshold_curve(view.stream, question, at, sources=view.source, family=family)
+            chosen = _thinned(at)
+            found = [
+                self.store.ask(view.stream, replace(asked, tau=tau), sources=view.source, family=family)
+                for tau in chosen.tolist()
+            ]
+            return _curve(chosen, found), found[-1].provenance
+
+        return self._once(("thresholds", view.stream, view.source, view.family, question, at.tobytes()), find)
+
+    def _draws(self, view: View, question: Question) -> bool:
+        """Whether the family that answers a question draws whole curves."""
+        return family_of(self.family(view, question)).abilities.curves
+
+    def steps(self, view: View, stream: StoredStream) -> list[float]:
         """The values that a slider goes through: those at equal shares of all stored events, each once."""
-        question = Question("median", "none")
-        curve, _ = self._once(
-            ("steps", view.stream, view.source),
-            lambda: self.store.quantile_curve(view.stream, question, SHARES, sources=view.source),
-        )
+        curve, _ = self.quantiles(View(view.stream, view.source, decay="none"), stream)
         return sorted(set(curve.value[np.isfinite(curve.value)].tolist()))
 
     def extent(self, view: View, stream: StoredStream) -> tuple[int, int] | None:
-        """The times of the oldest and the newest event of the view's sources."""
-        return self._once(("extent", view.stream, view.source), lambda: extent(stream, view.source))
+        """The time of the oldest event of the view's sources, and the end of the stream, whatever its sources."""
+        known = self._once(("extent", view.stream, view.source), lambda: extent(stream, view.source))
+        end = stream.as_of()
+        return None if known is None or end is None else (min(known[0], end), end)
 
     def silences(self, view: View, stream: StoredStream) -> list[tuple[int, int]]:
         """The stretches in which the view's sources have no events."""
@@ -232,9 +282,35 @@ def _second_source(view: View, question: Question) -> str | None:
     return view.other
 
 
+def _of_all(view: View, stream: StoredStream, aggregate: str) -> Question:
+    """An aggregate of all that the view asks about, under its decay."""
+    return replace(view, aggregate=aggregate, tau="").question(stream.unit)
+
+
+def _thinned(places: Floats) -> Floats:
+    """Some of the places of a curve, where each costs an answer: the first, the last, and those in the middle."""
+    if len(places) <= POINTS_OF_JOINS:
+        return places
+    kept = np.linspace(0, len(places) - 1, POINTS_OF_JOINS + 1).round().astype(int)
+    return np.asarray(places[kept])
+
+
+def _curve(places: Floats, found: Sequence[Answer]) -> Curve:
+    """Single answers, or the items of one answer, as a curve."""
+    first = found[0].estimate
+    estimates = [(one.estimate.value, one.estimate.lower, one.estimate.upper) for one in found]
+    if len(found) == 1 and first.items:
+        estimates = [(item.estimate, item.lower, item.upper) for item in first.items]
+    value, lower, upper = np.array(estimates, float).T
+    confidence = min(one.estimate.confidence for one in found)
+    return Curve(places, value, lower, upper, confidence)
+
+
 def _points(view: View) -> int:
     """How many points a series can have and still follow a slider that is being moved."""
     needs_tau = "tau" in PARAMETERS.get(view.aggregate, ())
-    if view.aggregate in ("inner-product", "self-join") or (needs_tau and view.tau[:1] in ("m", "q")):
+    if view.aggregate in ("inner-product", "self-join"):
         return POINTS_OF_JOINS
-    return POINTS_OF_QUANTILES if view.aggregate in ("median", "quantile") else POINTS
+    # for a threshold that is an aggregate, or for where the newest events begin
+    searched = (needs_tau and isinstance(view.threshold, str)) or by_number(view.fading)
+    return POINTS_OF_QUANTILES if view.aggregate in ("median", "quantile") or searched else POINTS

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import components, session, wording
+from dashboard import components, notices, session, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.screens import audit, compare, distribution, explore, health, top_values
 from sketches.errors import WaneError
@@ -71,7 +71,7 @@ def run(answers: AnswerCache, draw: Draw) -> None:
     for problem in session.begin(catalogue):
         st.warning(problem, icon=":material/link_off:")
     if not catalogue.streams:
-        components.empty(
+        notices.empty(
             "This store is empty",
             f"{wording.quoted(answers.path)} holds no streams yet. `wane ingest` reads the raw files that a settings "
             "file names. This page shows them as soon as the run commits.",
@@ -93,7 +93,7 @@ def run(answers: AnswerCache, draw: Draw) -> None:
 def _catalogue(answers: AnswerCache) -> Catalogue | None:
     """What the store holds; None where it cannot be read, and then the page says why and what to do."""
     if not answers.path.exists():
-        components.empty(
+        notices.empty(
             "There is no store yet",
             f"{wording.quoted(answers.path)} does not exist. An ingest run creates it, and this page shows it as soon "
             "as the run commits. `wane demo` creates one with generated data.",
@@ -103,7 +103,7 @@ def _catalogue(answers: AnswerCache) -> Catalogue | None:
     try:
         return answers.catalogue()
     except WaneError as error:
-        components.empty("This store cannot be read", wording.safe(error))
+        notices.empty("This store cannot be read", wording.safe(error))
         return None
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from dashboard.view import NEWEST, OF, PARAMETERS, View, parameter_text
+from dashboard.address import parameter_text
+from dashboard.view import NEWEST, OF, PARAMETERS, View
 
 
-def command(view: View, store: Path | str) -> str:
-    """The `wane query` that gives the number this view shows."""
+def command(view: View, store: Path | str, family: str = "") -> str:
+    """The `wane query` that gives the number this view shows; `family` is the one that gave it, where wane by itself
+    would pick another."""
     arguments = ["wane", "query", *_option("store", str(store)), *_option("stream", view.stream)]
     for source in view.source:
         arguments += _option("source", source)
     arguments += ["--aggregate", view.aggregate, "--decay", view.fading.spec]
     needed = PARAMETERS.get(view.aggregate, ())
-    if view.aggregate in OF and view.of != "weight":
+    if view.aggregate in OF and view.of:
         arguments += ["--of", view.of]
+    if view.counting:
+        arguments += ["--counting", view.counting]
+    if view.where:
+        arguments += _option("where", view.where)
     for name in ("tau", "value", "low", "high", "other"):
         if name in needed and getattr(view, name):
             arguments += _option(name, getattr(view, name))
@@ -29,8 +35,8 @@ def command(view: View, store: Path | str) -> str:
         arguments += _option("as-of", view.as_of)
     if view.confidence:
         arguments += ["--confidence", parameter_text(view.confidence)]
-    if view.family:
-        arguments += ["--family", view.family]
+    if view.family or family:
+        arguments += ["--family", view.family or family]
     return shlex.join(arguments)
 
 

@@ -1,4 +1,4 @@
-"""What pages are made of: an answer in words, its exports, a figure in the page, warnings, and empty pages."""
+"""What pages are made of: an answer in words, its exports, a figure in the page."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ import plotly.graph_objects as go
 import streamlit as st
 from numpy.typing import NDArray
 
-from dashboard import session, wording
+from dashboard import wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.command import command
 from dashboard.figures.decay_curve import decay_picture, decay_points
 from dashboard.figures.frame import Axis, shown_as
-from dashboard.view import View, sources_text
+from dashboard.view import View, by_number, sources_text
 from dashboard.wording import AGGREGATES, Units
 from sketches.decay import Decay
 from sketches.durations import human_duration
-from sketches.errors import WaneError
+from sketches.errors import QuestionError, WaneError
 from sketches.estimate import Curve, Series
-from sketches.formatting import counted, listed, moment_text, percent_text, size_text
+from sketches.formatting import counted, moment_text, percent_text, size_text
+from sketches.question import Question
+from sketches.sentences import sentence as sentence_of
 from store import Answer, Provenance
 from store.serving.catalogue import StoredStream
+from store.serving.resolving import names_of
 
 LOG: Final = logging.getLogger("wane.dashboard")
 Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # names of the columns, rows
@@ -59,25 +62,31 @@ def units_of(stream: StoredStream) -> Units:
     return Units(str(described.get("value_unit", "")), str(described.get("weight_unit", "")))
 
 
-def measure_of(view: View) -> str:
-    """What the number of a view measures."""
-    if view.aggregate in ("sum", "mean") and view.of == "value":
-        return "value"
-    return AGGREGATES[view.aggregate].measure
+def measure_of(question: Question) -> str:
+    """What the number of a question measures: weight, events, value, share, or the square of one."""
+    counted = "weight" if question.by_weight else "events"
+    if question.sums:
+        return "value" if question.of_value else "weight"
+    if question.aggregate in ("count", "correlated-count"):
+        return counted
+    if question.aggregate in ("self-join", "inner-product"):
+        return f"{counted} squared"
+    return "value" if question.aggregate in ("median", "quantile") else "share"
 
 
-def axis_of(view: View, stream: StoredStream) -> Axis:
-    """The axis for the number of a view."""
-    measure = measure_of(view)
+def axis_of(question: Question, stream: StoredStream) -> Axis:
+    """The axis for the number of a question."""
+    measure = measure_of(question)
     return Axis(units_of(stream).axis(measure), share=measure == "share")
 
 
-def subject(view: View) -> str:
-    """What the number of a view is, as the beginning of a sentence."""
-    what = ("values" if view.of == "value" else "weights") if view.aggregate == "sum" else view.of
-    texts = {"tau": wording.threshold(view.tau), "phi": percent_text(view.phi), "value": view.value or "a value"}
-    texts |= {"low": view.low or "…", "high": view.high or "…", "other": view.other or "another source", "what": what}
-    return AGGREGATES[view.aggregate].subject.format(**texts)
+def subject(answers: AnswerCache, view: View, stream: StoredStream) -> str:
+    """What is asked, as the beginning of a sentence; the aggregate alone while the view still lacks something."""
+    try:
+        asked = answers.question(view, stream)
+    except QuestionError:
+        return AGGREGATES[view.aggregate]
+    return wording.capitalised(sentence_of(asked, names_of(stream), weighted=stream.weighted))
 
 
 def heading(text: str, view: View, number: str = "") -> None:
@@ -89,16 +98,15 @@ def heading(text: str, view: View, number: str = "") -> None:
     )
 
 
-def answer_card(answer: Answer, view: View, stream: StoredStream) -> None:
+def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream) -> None:
     """The number and its interval, both in one sentence, the guarantee, and which family answered and why."""
     estimate = answer.estimate
-    measure = measure_of(view)
     units = units_of(stream)
     with st.container(border=True):
         unit = units.with_number("", measure).strip()
-        st.metric(wording.safe(AGGREGATES[view.aggregate].label), wording.measured(estimate.value, measure))
+        st.metric(wording.safe(AGGREGATES[view.aggregate]), wording.measured(estimate.value, measure))
         st.markdown(interval(answer, measure) + (f" {wording.safe(unit)}" if unit else ""))
-        st.markdown(f":small[{wording.safe(sentence(answer, view, stream, wording.zone(view.zone)))}]")
+        st.markdown(f":small[{wording.safe(sentence(answer, measure, view, stream, wording.zone(view.zone)))}]")
         st.caption(
             f"Answered by **{wording.safe(estimate.family)}**: {wording.safe(answer.provenance.why)}. "
             f"{wording.safe(wording.capitalised(estimate.guarantee))}."
@@ -114,20 +122,23 @@ def interval(answer: Answer, measure: str) -> str:
         else f"**{wording.safe(' … '.join(wording.limits(estimate.lower, estimate.upper, measure)))}** "
     )
     sure = "exact" if estimate.exact else "certain" if estimate.confidence >= 1 else percent_text(estimate.confidence)
+    taken = " for the rows taken" if answer.provenance.rejected is not None and estimate.confidence >= 1 else ""
     if not answer.provenance.complete:
-        return f"{between}:orange-badge[{sure}, of the readable epochs only]"
+        return f"{between}:orange-badge[{sure}{taken}, of the readable epochs only]"
+    if taken:
+        return f"{between}:orange-badge[{sure}{taken}]"
     return f"{between}:{'green' if estimate.exact or estimate.confidence >= 1 else 'blue'}-badge[{sure}]"
 
 
-def sentence(answer: Answer, view: View, stream: StoredStream, zone: tzinfo) -> str:
+def sentence(answer: Answer, measure: str, view: View, stream: StoredStream, zone: tzinfo) -> str:
     """The answer in one sentence."""
     estimate = answer.estimate
     at = moment_text(estimate.as_of, stream.unit, zone)
-    only = "" if answer.provenance.complete else ", counting only the epochs that can be read"
+    only = "" if answer.provenance.rejected is None else ", for the rows taken"
+    only += "" if answer.provenance.complete else ", counting only the epochs that can be read"
     if math.isnan(estimate.value):
         return f"Nothing counts as of {at}{only}: no event is young enough, or none fits."
-    measure = measure_of(view)
-    what = subject(view)
+    what = wording.capitalised(answer.provenance.asked)
     number = units_of(stream).with_number(wording.measured(estimate.value, measure), measure)
     if estimate.exact:
         sure = f"is exactly {number}"
@@ -141,15 +152,19 @@ def sentence(answer: Answer, view: View, stream: StoredStream, zone: tzinfo) -> 
 
 
 def decay_card(decay: Decay) -> None:
-    """A picture of the decay, and the age at which half the weight is gone."""
-    ages, weights = decay_points(decay)
-    unit = age_unit(float(ages[-1]))
+    """A picture of the decay, and the age at which an event counts half."""
     with st.container(border=True):
+        if by_number(decay):
+            st.markdown(f"{wording.safe(wording.capitalised(wording.decay_sentence(decay)))}.")
+            st.caption("An event counts by its number, not by its age, so there is no curve over age.")
+            return
+        ages, weights = decay_points(decay)
+        unit = age_unit(float(ages[-1]))
         half = decay.half_age
         st.markdown(
-            "Half the weight is never gone."
+            "An event never counts less than half."
             if math.isinf(half)
-            else f"Half the weight is gone after **{human_duration(half)}**."
+            else f"An event counts half after **{human_duration(half)}**."
         )
         show(decay_picture(ages, weights, half, unit), "decay", f"The decay {decay.spec} over age", bare=True)
 
@@ -209,10 +224,10 @@ def _without_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
-def same_on_the_command_line(view: View, store: Any) -> None:
-    """The command that gives the same number."""
+def same_on_the_command_line(view: View, store: Any, family: str = "") -> None:
+    """The command that gives the same number; `family` is the one that gave it, where wane would pick another."""
     with st.expander("The same on the command line", icon=":material/terminal:"):
-        st.code(command(view, store), language="bash", wrap_lines=True)
+        st.code(command(view, store, family), language="bash", wrap_lines=True)
 
 
 def footer(provenance: Provenance, answers: AnswerCache) -> None:
@@ -223,35 +238,6 @@ def footer(provenance: Provenance, answers: AnswerCache) -> None:
         f"{counted(len(provenance.sources), 'source')} · {size_text(provenance.sketch_bytes)} of sketches · "
         f"computed in {answers.spent_ms:.0f} ms"
     )
-
-
-def incomplete(provenance: Provenance, stream: StoredStream) -> None:
-    """A warning where epochs are missing."""
-    if provenance.complete:
-        return
-    zone = wording.zone(session.view().zone)
-    gaps = sorted({(gap.start, gap.source, gap.reason) for gap in provenance.missing})
-    named = listed([f"{source} at {moment_text(start, stream.unit, zone)} ({why})" for start, source, why in gaps])
-    st.warning(
-        f"Incomplete: {counted(len(gaps), 'epoch is', 'epochs are')} missing: {wording.safe(named)}. "
-        "Numbers and their bounds are of the readable epochs only. *Check every sketch* on the page Health lists all "
-        "missing epochs.",
-        icon=":material/warning:",
-    )
-
-
-def empty(title: str, text: str, code: str = "") -> None:
-    """What a page says where there is nothing to show, and the command that changes that."""
-    with st.container(border=True):
-        st.markdown(f"### {title}")
-        st.markdown(text)
-        if code:
-            st.code(code, language="bash", wrap_lines=True)
-
-
-def no_events(stream: StoredStream) -> None:
-    """What a page says of a stream without events."""
-    empty("No events yet", f"The stream **{wording.safe(stream.name)}** is known, but it holds no events yet.")
 
 
 def answer_json(answer: Answer, view: View) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""The controls in the sidebar, alike on every page: stream, sources, aggregate, window, as-of time, display."""
+"""The controls in the sidebar, alike on every page: stream, sources, aggregate, counting, filter, display."""
 
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 from zoneinfo import available_timezones
@@ -13,25 +12,24 @@ import streamlit as st
 from dashboard import session, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.view import (
-    DURATIONS,
     NEWEST,
     OF,
     PARAMETERS,
     aggregates_of,
     check_number,
-    check_span,
     check_tau,
-    is_keyed,
+    check_where,
+    has_both,
 )
-from sketches.durations import format_duration, human_duration, parse_duration
 from sketches.errors import WaneError
-from sketches.formatting import calendar_time, number_text, percent_text
+from sketches.formatting import number_text, percent_text
+from sketches.question import COUNTINGS, MEASURES
 from sketches.registry import FAMILIES
 from store.serving.catalogue import Catalogue, StoredStream
-from store.serving.timeline import read_moment
+from store.serving.resolving import counting_of
 
-WINDOWS: Final = ("", "5m", "15m", "1h", "6h", "12h", "1d", "3d", "7d", "28d")
-SPANS: Final = ("15m", "1h", "6h", "1d", "3d", "7d", "28d", "182d", "364d", "")
+SHARES: Final = (0.001, 0.005, *(percent / 100 for percent in range(1, 100)), 0.995, 0.999)
+TAUS: Final = ("median", "mean", "q0.9", "q0.99", "2*median")
 
 
 def stream(catalogue: Catalogue, *, sources: bool = True) -> StoredStream:
@@ -70,7 +68,18 @@ def _take_stream(key: str) -> None:
     """Show another stream: it has other sources, values and units, but the decay stays."""
     st.session_state["problems"] = []
     session.change(
-        stream=st.session_state[key], source=(), other="", value="", tau="", low="", high="", family="", as_of=NEWEST
+        stream=st.session_state[key],
+        source=(),
+        other="",
+        value="",
+        tau="",
+        low="",
+        high="",
+        family="",
+        as_of=NEWEST,
+        of="",
+        counting="",
+        where="",
     )
     st.session_state["fitted"] = None
 
@@ -81,23 +90,23 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
     st.selectbox(
         "Aggregate",
         aggregates_of(stream),
-        format_func=lambda name: wording.AGGREGATES[name].label,
+        format_func=wording.AGGREGATES.__getitem__,
         help="What is computed from the events that count. The most frequent values have a page of their own.",
         **session.bound("aggregate"),
     )
     needed = PARAMETERS.get(view.aggregate, ())
-    if view.aggregate in OF and not is_keyed(stream):
-        st.segmented_control(
-            "Of",
-            ["weight", "value"],
-            required=True,
-            help="The weight column of the stream, or its value column.",
-            **session.bound("of"),
-        )
+    if view.aggregate in OF and has_both(stream):
+        _of(stream)
     if "tau" in needed:
-        tau(answers)
+        tau(answers, stream)
     if "phi" in needed:
-        st.slider("φ", 0.01, 0.99, step=0.01, help="The share of the weight at or below the value.", **_phi())
+        st.select_slider(
+            "φ",
+            sorted({*SHARES, view.phi}),
+            format_func=percent_text,
+            help="The share of all that counts at or below the value.",
+            **session.bound("phi"),
+        )
     if "value" in needed:
         session.text("Value", "value", str.strip, placeholder="a value, exactly as it is in the data")
     if "low" in needed:
@@ -111,10 +120,52 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
         st.selectbox("Second source", names, index=None, **_other(names))
 
 
-def _phi() -> dict[str, Any]:
-    bound = session.bound("phi")
-    session.put(bound["key"], min(0.99, max(0.01, round(session.view().phi, 2))))
-    return bound
+def _of(stream: StoredStream) -> None:
+    st.segmented_control(
+        "Of",
+        list(MEASURES),
+        required=True,
+        help="What is summed or averaged: the weight column of the stream, or its value column.",
+        **_with_usual("of", "weight"),
+    )
+
+
+def counting(stream: StoredStream) -> None:
+    """Whether an event counts once, or as often as its weight says."""
+    if stream.weighted:
+        st.segmented_control(
+            "Count",
+            list(COUNTINGS),
+            required=True,
+            help="Counts, shares, ranks and quantiles are of events, each counted once, or of their weight. Sums and "
+            "means of the weight are the same either way.",
+            **_with_usual("counting", counting_of(stream)),
+        )
+
+
+def where() -> None:
+    """Which events are asked about."""
+    session.text(
+        "Only events where",
+        "where",
+        check_where,
+        placeholder="value < 60 and weight >= 5",
+        help="Comparisons of `value` and `weight` with <, <=, >, >= or =, joined by `and`. Text stands in single "
+        "quotes: `value = 'GET /'`. All other events are left out.",
+    )
+
+
+def _with_usual(name: str, usual: str) -> dict[str, Any]:
+    """The arguments of a widget for a choice that the stream makes itself where the view does not."""
+    key = f"{name}@"
+    session.put(key, getattr(session.view(), name) or usual)
+    return {"key": key, "on_change": _take_unusual, "args": (name, key, usual)}
+
+
+def _take_unusual(name: str, key: str, usual: str) -> None:
+    st.session_state["problems"] = []
+    chosen = st.session_state[key]
+    session.change(**{name: "" if chosen == usual else chosen})
 
 
 def _other(names: list[str]) -> dict[str, Any]:
@@ -123,19 +174,22 @@ def _other(names: list[str]) -> dict[str, Any]:
     return bound
 
 
-def tau(answers: AnswerCache, place: str = "") -> None:
-    """The threshold: typed, or chosen among the stored values by a slider."""
+def tau(answers: AnswerCache, stream: StoredStream, place: str = "") -> None:
+    """The threshold: typed, an aggregate, or chosen among the stored values by a slider."""
     view = session.view()
     session.text(
         "Threshold τ",
         "tau",
         check_tau,
-        placeholder="a number, median, or q0.9",
-        help="Only events with a value of at least τ count. It may itself be an aggregate: `median`, or a quantile "
-        "like `q0.9`.",
+        placeholder="a number, mean, or 2*median",
+        help="Only events with a value of at least τ count. It may itself be an aggregate of all values: `median`, "
+        "`mean`, a quantile like `q0.9`, or a multiple like `2*median`.",
     )
+    key = f"tau aggregate@{place}"
+    session.put(key, view.tau if view.tau in TAUS else None)
+    st.pills("τ as an aggregate", TAUS, key=key, on_change=_take_aggregate, args=(key,), label_visibility="collapsed")
     try:
-        steps = answers.steps(view)
+        steps = answers.steps(view, stream)
         current = float(view.tau) if view.tau else None
     except (WaneError, ValueError):
         return
@@ -155,139 +209,12 @@ def tau(answers: AnswerCache, place: str = "") -> None:
     )
 
 
+def _take_aggregate(key: str) -> None:
+    session.change(tau=st.session_state[key] or "")
+
+
 def _take_tau(key: str) -> None:
     session.change(tau=f"{st.session_state[key]:.12g}")
-
-
-def window() -> None:
-    """The age from which on events count nothing."""
-    view = session.view()
-    options = _with(WINDOWS, view.window)
-    st.selectbox(
-        "Window",
-        options,
-        format_func=lambda text: f"the last {human_duration(parse_duration(text))}" if text else "no limit",
-        accept_new_options=True,
-        help="Older events count nothing, whatever the fading is. Without fading this is a sliding window. Choose one, "
-        "or type a length such as 90m.",
-        **_duration_bound("window"),
-    )
-    _complaint("window")
-
-
-def _duration_bound(name: str) -> dict[str, Any]:
-    bound = session.bound(name)
-    return {"key": bound["key"], "on_change": _take_duration, "args": (name, bound["key"])}
-
-
-def _take_duration(name: str, key: str) -> None:
-    typed = st.session_state[key] or ""
-    st.session_state["problems"] = []
-    try:
-        session.change(**{name: check_span(typed)})
-    except WaneError as error:
-        st.session_state["drafts"][name] = (typed, str(error))
-
-
-def _complaint(name: str) -> None:
-    """Why the last typed text was refused. It is shown once: the box shows the old choice again."""
-    if found := st.session_state["drafts"].pop(name, None):
-        st.error(wording.safe(found[1]), icon=":material/block:")
-
-
-def as_of(answers: AnswerCache, stream: StoredStream) -> None:
-    """The time from which ages are counted."""
-    view = session.view()
-    zone = wording.zone(view.zone)
-    known = answers.extent(view, stream)
-    if known is None:
-        return
-    pinned = view.as_of != NEWEST
-    newest = calendar_time(known[1], stream.unit, zone)
-    oldest = calendar_time(known[0], stream.unit, zone)
-    chosen = view.moment(stream.unit)
-    shown = newest if chosen is None else calendar_time(chosen, stream.unit, zone)
-    if newest is None or oldest is None or shown is None:  # outside the calendar
-        session.text("As of", "as_of", lambda typed: _checked_moment(typed, stream), placeholder="the newest event")
-        return
-    key = "as-of kind"
-    session.put(key, "a time" if pinned else "newest event")
-    st.segmented_control(
-        "As of",
-        ["newest event", "a time"],
-        required=True,
-        key=key,
-        on_change=_take_pin,
-        args=(key, shown.isoformat(timespec="minutes") if shown.microsecond or shown.second else shown.isoformat()),
-        help="The age of an event is counted back from here. Newer events do not count.",
-        width="stretch",
-    )
-    if pinned:
-        key = "as-of time"
-        now = datetime.now(zone)  # Streamlit's first value, so it must be in the range
-        least = _sooner(min(oldest, now), timedelta(days=1))
-        most = _later(max(newest, shown, now), timedelta(days=366))
-        # In whole minutes, as the widget sends it back: otherwise it would report a change that nobody made.
-        session.put(key, shown.replace(tzinfo=None, second=0, microsecond=0))
-        st.datetime_input(
-            f"Time ({shown.tzname()})",
-            min_value=min(least, shown).replace(tzinfo=None, second=0, microsecond=0),
-            max_value=most.replace(tzinfo=None),
-            step=60,
-            key=key,
-            on_change=_take_time,
-            args=(key, view.zone),
-            label_visibility="collapsed",
-        )
-
-
-def _sooner(stamp: datetime, by: timedelta) -> datetime:
-    return stamp - by if stamp.replace(tzinfo=None) - datetime.min > by else stamp  # noqa: DTZ901
-
-
-def _later(stamp: datetime, by: timedelta) -> datetime:
-    return stamp + by if datetime.max - stamp.replace(tzinfo=None) > by else stamp  # noqa: DTZ901
-
-
-def _checked_moment(typed: str, stream: StoredStream) -> str:
-    if typed.strip() != NEWEST:
-        read_moment(typed.strip(), stream.unit)
-    return typed.strip()
-
-
-def _take_pin(key: str, moment: str) -> None:
-    session.change(as_of=moment if st.session_state[key] == "a time" else NEWEST)
-
-
-def _take_time(key: str, zone: str) -> None:
-    chosen: datetime | None = st.session_state[key]
-    if chosen is not None:
-        moment = chosen.replace(tzinfo=wording.zone(zone)).astimezone(UTC)
-        session.change(as_of=moment.replace(tzinfo=None).isoformat() + "Z")
-
-
-def span(answers: AnswerCache, stream: StoredStream) -> float:
-    """How far back the chart goes, in seconds."""
-    view = session.view()
-    known = answers.extent(view, stream)
-    whole = 0.0 if known is None else (known[1] - known[0]) * stream.unit.numerator / stream.unit.denominator
-    shorter = [text for text in SPANS if text and parse_duration(text) < whole]
-    st.select_slider(
-        "Chart shows",
-        _with([*shorter[-6:], ""], view.span),
-        format_func=lambda text: f"last {human_duration(parse_duration(text))}" if text else "all",
-        help="How much time the chart shows. It changes no answer.",
-        **session.bound("span"),
-    )
-    return parse_duration(view.span) if view.span else math.inf
-
-
-def _with(options: tuple[str, ...] | list[str], current: str) -> list[str]:
-    """The options with the current one among them, in the order of their length. An empty one stays first or last."""
-    if current in options:
-        return list(options)
-    filled = sorted([*(text for text in options if text), current], key=parse_duration)
-    return ["", *filled] if options[0] == "" else [*filled, ""]
 
 
 def display(stream: StoredStream | None) -> None:
@@ -320,8 +247,3 @@ def display(stream: StoredStream | None) -> None:
 @cache
 def _zones() -> list[str]:
     return sorted(available_timezones() - {"UTC"})
-
-
-def half_lives(current: float) -> list[str]:
-    """Durations for a slider, with the current one among them."""
-    return sorted({*DURATIONS, format_duration(current)}, key=parse_duration)

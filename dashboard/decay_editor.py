@@ -8,8 +8,8 @@ from typing import Any, Final
 import streamlit as st
 
 from dashboard import session, wording
-from dashboard.controls import half_lives
-from dashboard.view import View, nearest
+from dashboard.time_controls import half_lives
+from dashboard.view import View, by_number, nearest
 from sketches.decay import Decay, parse_decay
 from sketches.durations import format_duration, human_duration, parse_duration
 from sketches.errors import WaneError
@@ -29,6 +29,7 @@ LABELS: Final = {
     "beta": "Exponent β",
     "k": "Length of the plateau k",
     "floor": "Ends at a weight of",
+    "count": "How many events",
 }
 RANGES: Final[dict[str, tuple[float, float, float]]] = {
     "alpha": (0.1, 5.0, 0.1),
@@ -38,8 +39,10 @@ RANGES: Final[dict[str, tuple[float, float, float]]] = {
 }
 FIRST: Final = {  # what another kind of decay begins with
     "none": "none",
+    "last": "last:10000",
     "exp": "exp:half_life={scale}",
     "poly": "poly:alpha=1.5,unit={scale}",
+    "power": "power:alpha=1.5,unit={scale}",
     "log": "log:unit={scale}",
     "chordal": "chordal:{scale}",
     "finite-exp": "finite-exp:half_life={scale},floor=0.01",
@@ -83,7 +86,7 @@ def editor() -> None:
             shown=base.spec.removeprefix("expr:"),
             placeholder="exp(-age/10m)",
             help="Arithmetic in `age` (seconds) with numbers that may carry a unit (`10m`), + - * / ^, comparisons, "
-            "and exp, ln, log2, sqrt, min, max, abs. It must start at 1 or less, never rise, and never fall below 0.",
+            "and exp, ln, log2, sqrt, min, max, abs. It must never rise and never fall below 0.",
         )
     else:
         for name in base.parameters:
@@ -127,9 +130,9 @@ def _take_kind(key: str) -> None:
 
 
 def within_window(base: Decay, old: Decay) -> Decay:
-    """A new decay, cut off at the window of the old one."""
+    """A new decay, cut off at the window of the old one; a number of newest events is a window by itself."""
     window = old.split()[1]
-    return base if math.isinf(window) else base.cut(window)
+    return base if math.isinf(window) or by_number(base) else base.cut(window)
 
 
 def _set(decay: Decay) -> None:
@@ -151,6 +154,10 @@ def _parameter(base: Decay, name: str) -> None:
             **arguments,
         )
         return
+    if name == "count":
+        session.put(key, int(value))
+        st.number_input(LABELS[name], 1, 10**15, step=100, **arguments)
+        return
     least, most, step = RANGES[name]
     if name == "k":
         session.put(key, int(value))
@@ -165,7 +172,9 @@ def _take_parameter(key: str, kind: str, name: str) -> None:
     if base.name != kind:  # a late message from a slider that is gone
         return
     chosen = st.session_state[key]
-    number = parse_duration(chosen) if isinstance(chosen, str) else float(f"{chosen:.6g}")
+    number = parse_duration(chosen) if isinstance(chosen, str) else chosen
+    if isinstance(number, float) and not isinstance(chosen, str):
+        number = float(f"{number:.6g}")
     values = {each: getattr(base, each) for each in base.parameters} | {name: number}
     _set(within_window(type(base)(**values), session.view().fading))
 
@@ -187,7 +196,7 @@ def _table(base: Any) -> None:
         hide_index=True,
         column_config={
             "age": st.column_config.TextColumn("Age", help="such as 0, 10m, 1h", required=True),
-            "weight": st.column_config.NumberColumn("Weight", min_value=0.0, max_value=1.0, required=True),
+            "weight": st.column_config.NumberColumn("Weight", min_value=0.0, required=True),
         },
     )
     rows = [

@@ -41,7 +41,7 @@ def series_chart(
     gaps = {(gap.start, gap.start + gap.length) for gap in provenance.missing}
     return over_time(
         [series_line("estimate", view, stream, series, provenance)],
-        axis_of(view, stream),
+        axis_of(answers.question(view, stream), stream),
         view.zone,
         silent=clipped(answers.silences(view, stream)),
         missing=clipped(sorted(gaps)),

@@ -13,7 +13,8 @@ from typing import Any
 import streamlit as st
 
 from dashboard import wording
-from dashboard.view import View, fitting, from_parameters, to_parameters
+from dashboard.address import from_parameters, to_parameters
+from dashboard.view import View, fitting, with_own_decay
 from sketches.errors import WaneError
 from store.serving.catalogue import Catalogue
 
@@ -45,6 +46,9 @@ def begin(catalogue: Catalogue) -> list[str]:
     elif view().stream not in catalogue.streams or catalogue.generation != st.session_state.get("fitted"):
         st.session_state["view"], st.session_state["problems"] = fitting(view(), catalogue)
     st.session_state["fitted"] = catalogue.generation
+    if view().stream in catalogue.streams:  # a widget may have chosen another decay than the chosen family has
+        st.session_state["view"], more = with_own_decay(view(), catalogue.streams[view().stream])
+        st.session_state["problems"] += more
     return list(st.session_state["problems"])
 
 

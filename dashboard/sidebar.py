@@ -6,7 +6,7 @@ import math
 
 import streamlit as st
 
-from dashboard import controls, decay_editor
+from dashboard import controls, decay_editor, time_controls
 from dashboard.answer_cache import AnswerCache
 from store.serving.catalogue import Catalogue, StoredStream
 
@@ -19,10 +19,12 @@ def question(
         stream = controls.stream(catalogue, sources=sources)
         if aggregate:
             controls.aggregate(answers, stream)
+        controls.counting(stream)
+        controls.where()
         decay_editor.editor()
-        controls.window()
+        time_controls.window()
         decay_editor.line()
-        controls.as_of(answers, stream)
-        seconds = controls.span(answers, stream) if span else math.inf
+        time_controls.as_of(answers, stream)
+        seconds = time_controls.span(answers, stream) if span else math.inf
         controls.display(stream)
     return stream, seconds

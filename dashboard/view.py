@@ -1,42 +1,47 @@
-"""What a person looks at: every choice of every page in one value, all of which stands in the address of the page.
-
-Parameters have the same names and texts as the options of `wane query`.
-"""
+"""What a person looks at: every choice of every page in one value, all of which stands in the address of the page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Literal, cast
-from zoneinfo import available_timezones
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
 from dashboard.wording import AGGREGATES, ON_KEYS, quoted
 from sketches.decay import Decay, parse_decay
-from sketches.durations import format_duration, format_number, parse_duration
-from sketches.errors import QuestionError, WaneError
+from sketches.decay.functions import LastEvents
+from sketches.durations import format_duration, parse_duration
+from sketches.errors import QuestionError
 from sketches.events import Kind
+from sketches.family import Built
 from sketches.formatting import counted
-from sketches.question import Question
-from sketches.units import SECOND, TimeUnit
+from sketches.predicate import EVERY_EVENT, Predicate
+from sketches.question import Counting, Measure, Question
+from sketches.registry import FAMILIES
+from sketches.units import TimeUnit
 from store.serving.catalogue import Catalogue, StoredStream
+from store.serving.resolving import has_values
 from store.serving.timeline import extent, read_moment
 
-LONGEST_TEXT: Final = 700  # characters of one parameter in the address
-MOST_TEXTS: Final = 200  # values of one parameter in the address
 NEWEST: Final = ""  # as of the newest event
 COMPARED: Final = ("decays", "sources", "times")
 MOST_COMPARED: Final = 4
+CURVES: Final = ("sum", "count", "mean")  # against a threshold
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The choices of a person. An empty text means the usual: all sources, the newest event, the family wane picks."""
+    """The choices of a person.
+
+    An empty text means the usual: all sources, the newest event, the family wane picks, what the stream's settings say.
+    """
 
     stream: str = ""
     source: tuple[str, ...] = ()
     aggregate: str = "sum"
-    of: str = "weight"
+    of: str = ""
+    counting: str = ""
+    where: str = ""
     tau: str = ""
     phi: float = 0.9
     value: str = ""
@@ -53,6 +58,7 @@ class View:
     refresh: bool = True
     top: int = 10
     share: float = 0.0
+    curve: str = "sum"
     similar: bool = False
     compare: str = "decays"
     against: tuple[str, ...] = ()
@@ -75,15 +81,32 @@ class View:
             self.aggregate,
             self.fading,
             as_of=self.moment(unit),
-            tau=_tau(self.tau) if "tau" in needed else None,
+            tau=self.threshold if "tau" in needed else None,
             phi=self.phi if "phi" in needed else self.share or None if "share" in needed else None,
             value=self.value or None if "value" in needed else None,
-            low=_number("low", self.low) if "low" in needed else None,
-            high=_number("high", self.high) if "high" in needed else None,
+            low=number("low", self.low) if "low" in needed else None,
+            high=number("high", self.high) if "high" in needed else None,
             top=self.top if "top" in needed else None,
-            of=cast(Literal["weight", "value"], self.of) if self.aggregate in OF else "weight",
+            of=cast(Measure | None, self.of or None) if self.aggregate in OF else None,
             confidence=self.confidence or None,
+            where=self.predicate,
+            counting=self.counted,
         )
+
+    @property
+    def threshold(self) -> float | str | None:
+        """τ as a number, or as the text of an aggregate."""
+        return _tau(self.tau)
+
+    @property
+    def counted(self) -> Counting | None:
+        """What is counted; None by the stream's setting."""
+        return cast(Counting | None, self.counting or None)
+
+    @property
+    def predicate(self) -> Predicate:
+        """Which events are asked about."""
+        return Predicate.parse(self.where) if self.where else EVERY_EVENT
 
     def with_fading(self, decay: Decay) -> View:
         """The same view under another decay; its window becomes the chosen window."""
@@ -91,7 +114,7 @@ class View:
         return replace(self, decay=base.spec, window="" if math.isinf(window) else format_duration(window))
 
 
-OF: Final = ("sum", "mean")
+OF: Final = ("sum", "mean", "range-sum", "correlated-sum", "correlated-mean")
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "quantile": ("phi",),
     "correlated-sum": ("tau",),
@@ -117,6 +140,16 @@ def is_keyed(stream: StoredStream) -> bool:
     return stream.described.get("kind") == Kind.KEY
 
 
+def by_number(decay: Decay) -> bool:
+    """Whether a decay takes events by their number, not by their age."""
+    return isinstance(decay, LastEvents)
+
+
+def has_both(stream: StoredStream) -> bool:
+    """Whether sums of the weight and sums of the value both mean something."""
+    return stream.weighted and has_values(stream) and not is_keyed(stream)
+
+
 def largest_sources(stream: StoredStream, most: int, among: Sequence[str] = ()) -> tuple[str, ...]:
     """The sources with the most events, by name; of all sources, or among some."""
     events = dict.fromkeys(among or stream.sources, 0)
@@ -124,43 +157,6 @@ def largest_sources(stream: StoredStream, most: int, among: Sequence[str] = ()) 
         if epoch.source in events:
             events[epoch.source] += totals.events
     return tuple(sorted(sorted(events, key=lambda source: -events[source])[:most]))
-
-
-def to_parameters(view: View) -> dict[str, list[str]]:
-    """The view as parameters of an address. Usual choices are left out, except for the stream and the decay."""
-    found: dict[str, list[str]] = {}
-    for field in fields(View):
-        value = getattr(view, field.name)
-        if value != field.default or field.name in ("stream", "decay"):
-            texts = list(value or ("",)) if isinstance(value, tuple) else [parameter_text(value)]
-            found[field.name.replace("_", "-")] = texts
-    return found
-
-
-def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) -> tuple[View, list[str]]:
-    """The view that an address asks for, as far as the store has it, and one sentence for each choice that is wrong."""
-    view, problems = View(), []
-    names = {field.name for field in fields(View)}
-    for key, texts in given.items():
-        name = key.replace("-", "_")
-        if name not in names:
-            problems.append(f"The address has {quoted(key)}, which means nothing here.")
-            continue
-        try:
-            if len(texts) > MOST_TEXTS or max(map(len, texts), default=0) > LONGEST_TEXT:
-                raise QuestionError(f"more than {LONGEST_TEXT} characters or {MOST_TEXTS} values")
-            if not all(text.isascii() or text.encode(errors="ignore").decode() == text for text in texts):
-                raise QuestionError("it has characters that do not exist")
-            view = replace(view, **{name: _READERS[name](list(texts))})
-        except WaneError as error:
-            problems.append(f"The address asks for {quoted(key)} = {quoted(', '.join(texts))}: {quoted(error)}.")
-    view, more = fitting(_with_own_window(view), catalogue)
-    return view, problems + more
-
-
-def _with_own_window(view: View) -> View:
-    """The view with the window of its decay as its window; of two windows the shorter one stays."""
-    return view.with_fading(view.fading) if view.decay and math.isfinite(parse_decay(view.decay).split()[1]) else view
 
 
 def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
@@ -186,9 +182,9 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
     if view.aggregate not in aggregates_of(stream):
         problems.append(f"{quoted(view.aggregate)} needs numbers, and the values of {quoted(view.stream)} are texts.")
         view = replace(view, aggregate=aggregates_of(stream)[0])
-    if view.of != "weight" and is_keyed(stream):
+    if view.of == "value" and is_keyed(stream):
         problems.append(f"The values of {quoted(view.stream)} are texts and have no sum: this is the sum of weights.")
-        view = replace(view, of="weight")
+        view = replace(view, of="")
     try:
         view.moment(stream.unit)
     except QuestionError as error:
@@ -196,11 +192,36 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
         view = replace(view, as_of=NEWEST)
     if not view.decay:
         view = view.with_fading(usual_decay(stream)) if not view.window else replace(view, decay="none")
-    return view, problems
+    view, more = with_own_decay(view, stream)
+    return view, problems + more
+
+
+def with_own_decay(view: View, stream: StoredStream) -> tuple[View, list[str]]:
+    """The view under the decay of its family, where that family was built for one, and a sentence if it had another."""
+    own = own_decay(stream, view.family)
+    if own is None or own == view.fading:
+        return view, []
+    said = f"The family {quoted(view.family)} answers only under the decay it was built for, {quoted(own.spec)}"
+    return view.with_fading(own), [f"{said}: for another decay choose another family."]
+
+
+def own_decay(stream: StoredStream, family: str) -> Decay | None:
+    """The only decay under which a family's sketches answer; None where it answers under any."""
+    known = FAMILIES.get(family)
+    if known is None or not known.abilities.fixed_decay:
+        return None
+    own = stream.described.get(family)
+    return Built(own if isinstance(own, Mapping) else {}, stream.described, 1.0).decay
 
 
 def usual_decay(stream: StoredStream) -> Decay:
-    """The decay of a first look: a half-life of about a thirtieth of the time that the stream covers."""
+    """The decay of a first look: a half-life of about a thirtieth of the time that the stream covers.
+
+    Where every stored family answers under one decay only, it is that of the first.
+    """
+    fixed = [own_decay(stream, family) for family in sorted(stream.sketches)]
+    if fixed and None not in fixed and fixed[0] is not None:
+        return fixed[0]
     oldest, newest = extent(stream) or (0, 0)
     seconds = (newest - oldest) * stream.unit.numerator / stream.unit.denominator
     return parse_decay(f"exp:half_life={nearest(seconds / 30)}")
@@ -242,10 +263,18 @@ def check_tau(text: str) -> str:
     return stripped
 
 
+def check_where(text: str) -> str:
+    """The text, unless it is no condition on events."""
+    stripped = text.strip()
+    if stripped:
+        Predicate.parse(stripped)
+    return stripped
+
+
 def check_number(text: str) -> str:
     """The text, unless it is no number."""
     stripped = text.strip()
-    if stripped and math.isnan(_number("this", stripped) or 0.0):
+    if stripped and math.isnan(number("this", stripped) or 0.0):
         raise QuestionError("NaN is not a number")
     return stripped
 
@@ -257,93 +286,11 @@ def _tau(text: str) -> float | str | None:
         return text
 
 
-def _number(name: str, text: str) -> float | None:
+def number(name: str, text: str) -> float | None:
+    """A typed number; None where nothing was typed."""
     if not text:
         return None
     try:
         return float(text)
     except ValueError:
         raise QuestionError(f"{name} is {text!r}; it must be a number") from None
-
-
-def parameter_text(value: object) -> str:
-    """A choice as it is written in an address and on the command line."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return format_number(value) if isinstance(value, float) else str(value)
-
-
-def _one(texts: list[str]) -> str:
-    if len(texts) != 1:
-        raise QuestionError("it is given several times")
-    return texts[0]
-
-
-def _choice(*choices: str) -> Callable[[list[str]], str]:
-    def read(texts: list[str]) -> str:
-        if (text := _one(texts)) not in choices:
-            raise QuestionError("it must be one of " + ", ".join(choices))
-        return text
-
-    return read
-
-
-def _between(least: float, most: float) -> Callable[[list[str]], float]:
-    def read(texts: list[str]) -> float:
-        found = _number("it", _one(texts)) or 0.0
-        if not least <= found <= most:
-            raise QuestionError(f"it must be a number from {least:g} to {most:g}")
-        return found
-
-    return read
-
-
-def _whole(least: int, most: int) -> Callable[[list[str]], int]:
-    def read(texts: list[str]) -> int:
-        found = _between(least, most)(texts)
-        if found != int(found):
-            raise QuestionError("it must be a whole number")
-        return int(found)
-
-    return read
-
-
-def _zone(texts: list[str]) -> str:
-    if (text := _one(texts)) not in available_timezones():
-        raise QuestionError("there is no such time zone")
-    return text
-
-
-def _time(texts: list[str]) -> str:
-    text = _one(texts)
-    if text != NEWEST:
-        read_moment(text, SECOND)
-    return text
-
-
-_READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
-    "stream": _one,
-    "source": lambda texts: tuple(text for text in texts if text),
-    "aggregate": _choice(*AGGREGATES),
-    "of": _choice("weight", "value"),
-    "tau": lambda texts: check_tau(_one(texts)),
-    "phi": _between(0.001, 0.999),
-    "value": _one,
-    "low": lambda texts: check_number(_one(texts)),
-    "high": lambda texts: check_number(_one(texts)),
-    "other": _one,
-    "decay": lambda texts: check_decay(_one(texts)),
-    "window": lambda texts: check_span(_one(texts)),
-    "as_of": _time,
-    "span": lambda texts: check_span(_one(texts)),
-    "family": _one,
-    "confidence": _between(0.5, 0.9999),
-    "zone": _zone,
-    "refresh": lambda texts: _choice("on", "off")(texts) == "on",
-    "top": _whole(1, 100),
-    "share": _between(0.0, 0.5),
-    "similar": lambda texts: _choice("on", "off")(texts) == "on",
-    "compare": _choice(*COMPARED),
-    "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_COMPARED - 1] if text),
-    "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_COMPARED - 1] if text),
-}

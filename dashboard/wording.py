@@ -12,6 +12,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from sketches.decay import Decay
+from sketches.decay.functions import LastEvents
 from sketches.durations import human_duration
 from sketches.formatting import calendar_time, limit_texts, number_text, percent_text
 from sketches.units import TimeUnit
@@ -25,48 +26,31 @@ _LONGEST_QUOTED: Final = 80  # characters
 _LONGEST_IN_FIGURE: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """An aggregate: its name in a list, its name as the subject of a sentence, and what its number measures."""
-
-    label: str
-    subject: str
-    measure: str  # weight, events, value, share or square
-
-
-AGGREGATES: Final = {
-    "sum": Aggregate("Sum", "The sum of {what}", "weight"),
-    "count": Aggregate("Number of events", "The number of events", "events"),
-    "mean": Aggregate("Mean", "The mean {what}", "weight"),
-    "median": Aggregate("Median value", "The median value", "value"),
-    "quantile": Aggregate("Quantile of the values", "The {phi} quantile of the values", "value"),
-    "correlated-sum": Aggregate(
-        "Sum where value ≥ τ", "The sum of weights where the value is at least {tau}", "weight"
-    ),
-    "correlated-count": Aggregate(
-        "Number of events where value ≥ τ", "The number of events with a value of at least {tau}", "events"
-    ),
-    "correlated-mean": Aggregate(
-        "Mean where value ≥ τ", "The mean weight of events with a value of at least {tau}", "weight"
-    ),
-    "selectivity": Aggregate(
-        "Share where value ≥ τ", "The share of the weight where the value is at least {tau}", "share"
-    ),
-    "rank": Aggregate("Share up to a value", "The share of the weight at values up to {value}", "share"),
-    "frequency": Aggregate("Share of one value", "The share of the weight at {value}", "share"),
-    "range-sum": Aggregate("Sum in a range of values", "The sum of weights at values from {low} to {high}", "weight"),
-    "range-frequency": Aggregate(
-        "Share in a range of values", "The share of the weight at values from {low} to {high}", "share"
-    ),
-    "self-join": Aggregate("Self-join size", "The self-join size", "square"),
-    "inner-product": Aggregate("Inner product of two sources", "The inner product with {other}", "square"),
+AGGREGATES: Final = {  # with their names in a list
+    "sum": "Sum",
+    "count": "Number of events",
+    "mean": "Mean",
+    "median": "Median value",
+    "quantile": "Quantile of the values",
+    "correlated-sum": "Sum where value ≥ τ",
+    "correlated-count": "Number of events where value ≥ τ",
+    "correlated-mean": "Mean where value ≥ τ",
+    "selectivity": "Share where value ≥ τ",
+    "rank": "Share up to a value",
+    "frequency": "Share of one value",
+    "range-sum": "Sum in a range of values",
+    "range-frequency": "Share in a range of values",
+    "self-join": "Self-join size",
+    "inner-product": "Inner product of two sources",
 }
 ON_KEYS: Final = ("sum", "count", "mean", "frequency", "self-join", "inner-product")
 
 DECAYS: Final = {
-    "none": "None: all count alike",
+    "none": "None: age does not matter",
+    "last": "The newest N events",
     "exp": "Exponential",
     "poly": "Polynomial",
+    "power": "Power of the age",
     "log": "Logarithmic",
     "chordal": "Straight line to zero",
     "finite-exp": "Exponential with an end",
@@ -91,7 +75,8 @@ class Units:
             "events": "events",
             "value": f"value, {self.value}" if self.value else "value",
             "share": "share",
-            "square": f"({self.weight})²" if self.weight else "weight²",
+            "weight squared": f"({self.weight})²" if self.weight else "weight²",
+            "events squared": "events²",
         }[measure]
 
     def with_number(self, text: str, measure: str) -> str:
@@ -168,18 +153,23 @@ def decay_sentence(decay: Decay) -> str:
     """What a decay does, as part of a sentence.
 
     >>> from sketches import parse_decay
-    >>> [decay_sentence(parse_decay(text)) for text in ("none", "window:1h", "exp:half_life=30m,window=1d")]
-    ['all events count alike', 'only the last 1 h counts', \
-'half the weight is gone after 30 min, and events older than 1 d count nothing']
+    >>> [decay_sentence(parse_decay(text)) for text in ("none", "window:1h", "exp:half_life=30m,window=1d", "last:500")]
+    ['events of any age count', 'only the last 1 h counts', \
+'an event counts half after 30 min, and nothing from 1 d on', 'only the newest 500 events count']
     """
+    if isinstance(decay, LastEvents):
+        return f"only the newest {decay.count:,.0f} events count"
     base, window = decay.split()
     if base.name == "none":
-        return "all events count alike" if math.isinf(window) else f"only the last {human_duration(window)} counts"
+        return "events of any age count" if math.isinf(window) else f"only the last {human_duration(window)} counts"
     half = base.half_age
     faded = (
-        "half the weight is never gone" if math.isinf(half) else f"half the weight is gone after {human_duration(half)}"
+        "an event never counts less than half"
+        if math.isinf(half)
+        else f"an event counts half after {human_duration(half)}"
     )
-    return faded if math.isinf(window) else f"{faded}, and events older than {human_duration(window)} count nothing"
+    faded += "" if base.at_newest == 1.0 else f" (of {base.at_newest:.6g}, which the newest count)"
+    return faded if math.isinf(window) else f"{faded}, and nothing from {human_duration(window)} on"
 
 
 def decay_label(decay: Decay) -> str:
@@ -193,8 +183,10 @@ def decay_label(decay: Decay) -> str:
     texts = {key: _parameter(base, key) for key in base.parameters}
     name = {
         "none": "no fading",
+        "last": "newest {count}",
         "exp": "half-life {half_life}",
         "poly": "polynomial α {alpha}, {unit}",
+        "power": "power α {alpha}, {unit}",
         "log": "logarithmic, {unit}",
         "chordal": "straight line to {horizon}",
         "finite-exp": "half-life {half_life}, ends at {floor}",
@@ -212,14 +204,3 @@ def decay_label(decay: Decay) -> str:
 def _parameter(decay: Decay, key: str) -> str:
     value = getattr(decay, key)
     return human_duration(value) if decay.parameters[key].duration else f"{value:g}"
-
-
-def threshold(tau: str) -> str:
-    """A threshold as part of a sentence.
-
-    >>> threshold("600"), threshold("median"), threshold("q0.9"), threshold("")
-    ('600', 'the median', 'the 90% quantile', 'τ')
-    """
-    if tau == "median":
-        return "the median"
-    return f"the {percent_text(float(tau[1:]))} quantile" if tau.startswith("q") else tau or "τ"

@@ -53,7 +53,7 @@ class Outage:
 class Calls:
     """Columns in order of arrival; a record may arrive twice. Times are seconds since 1970, starts lie in [begin, end).
 
-    Broken records hold NO_TIME, OVERFLOWN, an empty region or a loss below 1; `fault` says which, and is "" elsewhere.
+    Broken records hold NO_TIME, OVERFLOWN, an empty region or a negative loss; `fault` says which, and is "" elsewhere.
     """
 
     call_id: Ints
@@ -95,7 +95,7 @@ _BROKEN: Final = 1 / 5000
 
 NO_TIME: Final = int(np.iinfo(np.int64).min)  # numpy's NaT, Arrow's null
 OVERFLOWN: Final = 2**32 - 1  # a 32-bit clock with all bits set: February 2106
-FAULTS: Final = ("no time", "no region", "loss below 1", "clock in 2106")
+FAULTS: Final = ("no time", "no region", "negative loss", "clock in 2106")
 
 SCHEMA: Final = pa.schema(
     {
@@ -132,7 +132,7 @@ def generate(calls: int = 400_000, *, days: int = 3, seed: int, end: int) -> Cal
     expected = np.array([region.loss for region in _PLACES])[place] * (0.5 + 1.5 * load**2)
     for incident in incidents:
         expected[_hit(incident, place, started)] *= incident.factor
-    loss = np.clip(np.rint(rng.gamma(2.0, expected / 2.0)), 1, 10_000)
+    loss = np.clip(np.rint(rng.gamma(2.0, expected / 2.0)), 0, 10_000)
     duration = _durations(rng, loss)
 
     sent = started + duration + np.ceil(rng.exponential(8.0, calls)).astype(np.int64)
@@ -208,7 +208,7 @@ def _durations(rng: np.random.Generator, loss: NDArray[np.float64]) -> Ints:
     wanted = rng.lognormal(4.7, 1.2, calls)
     conference = rng.random(calls) < 0.04
     wanted[conference] = 1200.0 * (1.0 + rng.pareto(1.5, int(conference.sum())))
-    patience = rng.exponential(600.0 * (200.0 / loss) ** 1.5)
+    patience = rng.exponential(600.0 * (200.0 / np.maximum(loss, 1.0)) ** 1.5)
     return np.clip(np.ceil(np.minimum(wanted, patience)), 1, _LONGEST).astype(np.int64)
 
 
@@ -234,6 +234,6 @@ def _broken(
     started[fault == "no time"] = NO_TIME
     started[fault == "clock in 2106"] = OVERFLOWN
     region[fault == "no region"] = ""
-    lossless = fault == "loss below 1"
-    loss[lossless] = -rng.integers(0, 3, int(lossless.sum()))
+    wrong = fault == "negative loss"
+    loss[wrong] = -rng.integers(1, 4, int(wrong.sum()))
     return region, started, loss, fault

@@ -14,7 +14,7 @@ ROLES: Final = ("source", "id", "time", "value", "weight")  # the columns of an 
 
 MAX_TIME: Final = 1 << 62
 MAX_VALUE: Final = 1e300  # squares and spans of larger values would leave the range of floats
-MIN_WEIGHT: Final = 1
+MIN_WEIGHT: Final = 0  # an event of weight 0 counts as an event and adds nothing to sums
 MAX_WEIGHT: Final = 1 << 40
 LONGEST_SOURCE: Final = 1_000  # bytes of UTF-8
 LONGEST_KEY: Final = 1 << 20  # bytes of UTF-8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -107,7 +107,7 @@ class Events:
         counts = None
         if weights is not None:
             counts = _integers("weights", np.asarray(weights), MIN_WEIGHT, MAX_WEIGHT)
-            if counts.size == 0 or counts.max() == 1:
+            if counts.size == 0 or (counts.max() == 1 and counts.min() == 1):
                 counts = None
         lengths = {"ids": len(identity), "times": len(clock), "values": len(numbers)}
         if weights is not None:
@@ -121,6 +121,10 @@ class Events:
         values = self.values if self.values.dtype == np.int32 else self.values.view(np.uint64)
         weights = self.weights if self.weights is not None else np.empty(0, np.int64)
         return frozen(self.ids), frozen(self.times), frozen(values), frozen(weights)
+
+    def each_once(self) -> Events:
+        """The same events, each of which weighs 1: what a sketch is built from that counts events."""
+        return replace(self, weights=None)
 
     def rows(self, start: int, stop: int) -> Events:
         """The events in a range of rows: views of the columns, and all of the labels."""
@@ -140,6 +144,12 @@ class Extremes:
     least_value: float = np.inf
     greatest_value: float = -np.inf
     greatest_weight: int = 1
+    least_weight: int = 1
+
+    @property
+    def unit_weights(self) -> bool:
+        """Whether every event weighs 1, so that events and weight are counted alike."""
+        return self.least_weight == self.greatest_weight == 1
 
     @classmethod
     def of(cls, events: Events) -> Extremes:
@@ -152,6 +162,7 @@ class Extremes:
             0.0 if keys else float(events.values.min()),
             0.0 if keys else float(events.values.max()),
             1 if events.weights is None else int(events.weights.max()),
+            1 if events.weights is None else int(events.weights.min()),
         )
 
     @classmethod
@@ -165,6 +176,7 @@ class Extremes:
             min(part.least_value for part in seen),
             max(part.greatest_value for part in seen),
             max(part.greatest_weight for part in seen),
+            min(part.least_weight for part in seen),
         )
 
 

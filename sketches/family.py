@@ -24,11 +24,12 @@ from numpy.typing import ArrayLike
 
 from sketches.arrays import Ints
 from sketches.decay import Decay, parse_decay
+from sketches.decay.functions import LastEvents
 from sketches.encoding.envelope import Envelope, load
 from sketches.errors import CorruptError, DecayError, EventError, IncompatibleError, UnanswerableError, WaneError
 from sketches.estimate import Curve, Estimate, Series
 from sketches.events import Events, Extremes, Kind
-from sketches.question import Question
+from sketches.question import Counting, Question
 
 DEFAULT_EPSILON: Final = 0.05
 DEFAULT_DELTA: Final = 0.05
@@ -50,6 +51,9 @@ class Abilities:
     aggregates: tuple[str, ...]
     kinds: tuple[Kind, ...] = tuple(Kind)  # of values that it can be built from
     of_value: bool = False  # sums and means of the value, not only of the weight
+    columns: frozenset[str] = frozenset()  # of events, by which a predicate can restrict an answer
+    mean_threshold: bool = False  # a threshold τ that is the mean of the values
+    last_events: bool = False  # windows of the newest events by number
     past: bool = True  # as of times before the newest event
     fixed_decay: bool = False  # answers only under the decay that it was built for
     curves: bool = False  # whole curves over thresholds and shares
@@ -61,9 +65,24 @@ class Abilities:
         """Whether two sources can be joined."""
         return "inner-product" in self.aggregates
 
+    def refusal(self, question: Question) -> str | None:
+        """Why no sketch of the family answers the question, whatever its settings; None where one may."""
+        if question.aggregate not in self.aggregates:
+            return f"does not answer {question.aggregate}; it answers {', '.join(self.aggregates)}"
+        if question.of_value and not self.of_value:
+            return f"does not answer {question.aggregate} of the value, only of the weight"
+        if unknown := sorted(question.where.columns - self.columns):
+            known = f"only by {' and '.join(sorted(self.columns))}" if self.columns else "by nothing"
+            return f"cannot restrict an answer by {' and '.join(unknown)}: it selects events {known}"
+        if question.threshold is not None and question.threshold.phi is None and not self.mean_threshold:
+            return "has no mean of the values to set a threshold by"
+        if isinstance(question.decay, LastEvents) and not self.last_events:
+            return f"does not answer over a number of newest events ({question.decay.spec})"
+        return None
+
     def include(self, question: Question) -> bool:
-        """Whether the question's aggregate is among those answered, of what it is asked of."""
-        return question.aggregate in self.aggregates and (question.of == "weight" or self.of_value)
+        """Whether some sketch of the family answers the question."""
+        return self.refusal(question) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,7 @@ class Built:
     own: Mapping[str, Any]
     shared: Mapping[str, Any]
     epoch_seconds: float
+    weighted: bool = True  # whether the stream's events have weights of their own
 
     @property
     def epsilon(self) -> float:
@@ -114,6 +134,15 @@ class Built:
         more, the longer an epoch is beside the time that the decay looks back."""
         age = decay.half_age
         return 1.0 + (self.epoch_seconds / age if age > 0.0 else math.inf)
+
+    @property
+    def counting(self) -> Counting:
+        """What sketches that keep one of the two count; before there was a choice they counted weight."""
+        return "events" if self.shared.get("counting", "weight") == "events" else "weight"
+
+    def keeps(self, question: Question) -> bool:
+        """Whether sketches that keep one mass of each event, built by the stream's setting, keep what it adds up."""
+        return "value" not in question.masses and (not self.weighted or question.masses == {self.counting})
 
     def _number(self, name: str, default: float) -> float:
         for settings in (self.own, self.shared):
@@ -166,6 +195,10 @@ class Sketch(Askable):
     family: ClassVar[str]
     abilities: ClassVar[Abilities]
     scope: ClassVar[Scope] = Scope.EPOCH
+    first_format: ClassVar[
+        Mapping[str, object]
+    ] = {}  # settings that sketches of format 1 had before they were a choice
+    one_mass: ClassVar[bool] = False  # keeps of each event 1 or its weight, by the setting `counting`, not both
     merged_to_answer: ClassVar[bool] = True  # False where sketches side by side answer better than merged ones
 
     parameters: Any  # what must agree before sketches merge
@@ -277,12 +310,34 @@ class Sketch(Askable):
             return None
         if cls.abilities.fixed_decay and built.decay != question.decay:
             return None
+        if cls.one_mass and not built.keeps(question):
+            return None
         return cls._promise(question, built, past=past)
 
     @classmethod
     @abstractmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
         """The promise for a question that `abilities` allow; None where the settings rule it out."""
+
+
+def refuse(family: str, abilities: Abilities, question: Question) -> None:
+    """`UnanswerableError` with the reason where the family has no answer, whatever a sketch's settings."""
+    if reason := abilities.refusal(question):
+        raise UnanswerableError(f"the {family} family {reason}")
+
+
+def refuse_other_mass(family: str, question: Question, counting: Counting, extremes: Extremes) -> None:
+    """`UnanswerableError` where a sketch keeps 1 of each event and its weight is asked for, or the other way round.
+
+    Where all events weigh 1 the two are the same.
+    """
+    if question.masses == {counting} or (extremes.unit_weights and "value" not in question.masses):
+        return
+    kept = "each event once, without its weight" if counting == "events" else "each event by its weight"
+    asked = " and ".join(sorted(question.masses))
+    raise UnanswerableError(
+        f"this {family} sketch counts {kept} (counting = {counting!r}); {question.aggregate} here needs {asked}"
+    )
 
 
 S = TypeVar("S", bound=Sketch)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numba import njit
 
 from sketches.arrays import Floats, Ints
 from sketches.decay import Decay
+from sketches.decay.functions import LastEvents
 from sketches.event_rules import MAX_TIME
 from sketches.units import TimeUnit
+
+_BEFORE_ALL: Final = -(1 << 63)
+_CHUNK: Final = 1 << 21  # of moments and ranges at a time
 
 
 class Ranges(Protocol):
@@ -36,16 +40,22 @@ class Ranges(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TimeRanges:
-    """Ranges from a first to a last time. Limits of f are taken at the oldest and the newest time seen by a moment."""
+    """Ranges from a first to a last time. Limits of f are taken at the oldest and the newest time seen by a moment.
+
+    `events` says how many events each range holds, for windows of the newest events by number; None: nobody knows.
+    """
 
     first: Ints
     last: Ints
     unit: TimeUnit
+    events: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.first)
 
     def factors(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+        if isinstance(decay, LastEvents):
+            return self._among_newest(decay.count, moments)
         unit = self.unit
         shape = (len(moments), len(self.first))
         oldest, newest = np.empty(shape), np.empty(shape)
@@ -53,7 +63,37 @@ class TimeRanges:
         least, most = decay(oldest), decay(newest)
         return np.minimum(least, most, out=least), most
 
+    def _among_newest(self, count: float, moments: Ints) -> tuple[Floats, Floats]:
+        """1 for ranges whose events are surely, and possibly, among the newest `count` up to each moment."""
+        begins, latest = self._newest_begin(count, moments)
+        now = moments[:, None]
+        least = (self.first >= latest[:, None]) & (self.last <= now)
+        most = (self.last >= begins[:, None]) & (self.first <= now)
+        return least.astype(np.float64), most.astype(np.float64)
+
+    def _newest_begin(self, count: float, moments: Ints) -> tuple[Ints, Ints]:
+        """The earliest and the latest time at which the newest `count` events up to each moment may begin.
+
+        They begin at the greatest time since which there are so many. There are so many since the earliest one for
+        sure, by the ranges that lie wholly since then; since no time after the latest one can there be so many.
+        """
+        assert self.events is not None
+        earliest, latest = (np.full(len(moments), _BEFORE_ALL, np.int64) for _ in range(2))
+        if len(self) == 0:
+            return earliest, latest
+        now = moments[:, None]
+        for found, since, until in ((earliest, self.first, self.last), (latest, self.last, self.first)):
+            order = np.argsort(since, kind="stable")[::-1]
+            reached = np.cumsum(np.where(until[order] <= now, self.events[order], 0.0), axis=1) >= count
+            enough = reached[:, -1]
+            found[enough] = since[order][np.argmax(reached[enough], axis=1)]
+        return earliest, np.minimum(latest, moments)
+
     def alive(self, decay: Decay, moments: Ints, rows: Ints) -> Ints:
+        if isinstance(decay, LastEvents):
+            step = max(1, _CHUNK // max(1, len(self)))
+            parts = [self._among_newest(decay.count, moments[at : at + step])[1] for at in range(0, len(moments), step)]
+            return np.concatenate([np.zeros(0), *(part @ rows for part in parts)]).astype(np.int64)
         unit = self.unit
         reach = decay.horizon * unit.denominator / unit.numerator
         begun, faded = np.argsort(self.first, kind="stable"), np.argsort(self.last, kind="stable")

@@ -9,12 +9,13 @@ import duckdb
 
 from store.database import StoreError, connected, create
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 # A row of `sketches` is one (stream, source, epoch, family), or one of many epochs (`store.keys`); its `generation` is
 # that of the commit which wrote it last. Rows of `epochs` say which epochs hold events, whatever became of their
-# sketches: an epoch without a sketch is a gap. Ingest does not write `labels` yet: each sketch holds the labels of its
-# own keys. They will move to this table.
+# sketches: an epoch without a sketch is a gap. Their `weight` is in multiples of the stream's weight_step, as sketches
+# hold it; their `latest` is the newest event, but no later than the clock of the run that brought it. Ingest does not
+# write `labels` yet: each sketch holds the labels of its own keys. They will move to this table.
 TABLES: Final = (
     "CREATE TABLE wane (version INTEGER NOT NULL, generation BIGINT NOT NULL)",
     """CREATE TABLE streams (
@@ -22,7 +23,8 @@ TABLES: Final = (
         epoch BIGINT NOT NULL, settings VARCHAR NOT NULL)""",
     """CREATE TABLE epochs (
         stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
-        events BIGINT NOT NULL, weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL)""",
+        events BIGINT NOT NULL, weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL,
+        latest BIGINT NOT NULL)""",
     """CREATE TABLE sketches (
         stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
         family VARCHAR NOT NULL, format INTEGER NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
@@ -33,7 +35,7 @@ TABLES: Final = (
     """CREATE TABLE runs (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, started TIMESTAMP NOT NULL, finished TIMESTAMP NOT NULL,
         rows BIGINT NOT NULL, rejected BIGINT NOT NULL, conflicts BIGINT NOT NULL, sketches BIGINT NOT NULL,
-        late BIGINT NOT NULL, bytes BIGINT NOT NULL)""",
+        late BIGINT NOT NULL, bytes BIGINT NOT NULL, repeats BIGINT NOT NULL, ahead BIGINT NOT NULL)""",
     """CREATE TABLE files (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, path VARCHAR NOT NULL, size BIGINT NOT NULL,
         fingerprint VARCHAR NOT NULL, rows BIGINT NOT NULL, modified BIGINT NOT NULL, oldest BIGINT, newest BIGINT)""",
@@ -65,6 +67,21 @@ MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
             payload BLOB NOT NULL USING COMPRESSION zstd)""",
         "INSERT INTO sketches FROM uncompressed ORDER BY stream, source, start",
         "DROP TABLE uncompressed",
+    ),
+    2: (
+        "ALTER TABLE epochs RENAME TO unclocked",
+        """CREATE TABLE epochs (
+            stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
+            events BIGINT NOT NULL, weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL,
+            latest BIGINT NOT NULL)""",
+        "INSERT INTO epochs SELECT *, newest FROM unclocked ORDER BY stream, source, start",
+        "DROP TABLE unclocked",
+        "ALTER TABLE runs ADD COLUMN repeats BIGINT DEFAULT 0",
+        "ALTER TABLE runs ALTER repeats SET NOT NULL",
+        "ALTER TABLE runs ALTER repeats DROP DEFAULT",
+        "ALTER TABLE runs ADD COLUMN ahead BIGINT DEFAULT 0",
+        "ALTER TABLE runs ALTER ahead SET NOT NULL",
+        "ALTER TABLE runs ALTER ahead DROP DEFAULT",
     ),
 }
 

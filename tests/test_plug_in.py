@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ingest.driver.settings import Settings
 
 DECAYS = ("none", "exp:half_life=20m", "window:10m", "poly:alpha=0.5,unit=10m")
-FAMILIES = 'families = ["sample", "per-minute"]\n[streams.calls.per-minute]\nstep = 30\n'
+FAMILIES = 'unique = true\nfamilies = ["sample", "per-minute"]\n[streams.calls.per-minute]\nstep = 30\n'
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,9 @@ def test_what_it_does_not_answer_goes_to_others_or_is_refused(
     assert Store(settings.store).ask("calls", Question("median")).estimate.family == "sample"
     asked = ["query", "--store", str(settings.store), "--stream", "calls", "--family", "per-minute"]
     assert main([*asked, "--aggregate", "median"]) == 2
-    assert capsys.readouterr().err == "wane: the per-minute family does not answer median of weight\n"
+    assert (
+        capsys.readouterr().err == "wane: the per-minute family does not answer median; it answers sum, count, mean\n"
+    )
 
 
 def test_wane_query(taken: tuple[Settings, Stream], capsys: pytest.CaptureFixture[str]) -> None:

@@ -218,7 +218,19 @@ def test_query_for_people(store: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert wane.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     names = [line[:13].strip() for line in lines]
-    assert names == ["estimate", "lower", "upper", "confidence", "200", "as of", "from", "why", "guarantee", "took"]
+    assert names == [
+        "asked",
+        "estimate",
+        "lower",
+        "upper",
+        "confidence",
+        "200",
+        "as of",
+        "from",
+        "why",
+        "guarantee",
+        "took",
+    ]
     shown = dict(zip(names, (line[13:] for line in lines), strict=True))
     assert (shown["estimate"], shown["confidence"]) == ("0.5", "1")
     assert shown["as of"] == f"2023-11-14 22:18:20 UTC ({START + 300})"
@@ -296,7 +308,7 @@ def test_info_in_json_and_for_people(store: str, capsys: pytest.CaptureFixture[s
     assert wane.main(["info", "--store", store]) == 0
     shown = capsys.readouterr().out
     assert re.match(rf"{re.escape(store)}: [\d.]+ MB, generation 4, 4 runs\n\ncalls: ", shown)
-    assert re.search(r"^calls: [\d,]+ events of 2 sources in 7 epochs$", shown, re.MULTILINE)
+    assert re.search(r"^calls: [\d,]+ rows of 2 sources in 7 epochs$", shown, re.MULTILINE)
     assert "  from 2023-11-14 22:13:" in shown
     assert ", epochs of 10m\n" in shown
     assert re.search(r"^  sample +14 sketches, [\d.]+ k?B$", shown, re.MULTILINE)
@@ -312,10 +324,10 @@ def test_info_names_rejected_rows_and_gaps(tmp_path: Path, capsys: pytest.Captur
     assert wane.main(["info", "--store", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(rf"{re.escape(str(path))}: [\d.]+ [kM]B, generation 2, 2 runs", lines[0])
-    assert lines[2] == "calls: 6 events of 1 source in 1 epoch"
-    assert re.fullmatch(r"  sample       1 sketch, [\d.]+ k?B", lines[4])
-    assert lines[5] == "  last run     2026-01-31 12:00:00 UTC: 0 rows, 0 late, 1 rejected; 0 files so far"
-    assert lines[6:] == [
+    assert lines[2] == "calls: 6 rows of 1 source in 1 epoch"
+    assert re.fullmatch(r"  sample       1 sketch, [\d.]+ k?B", lines[5])
+    assert lines[6] == "  last run     2026-01-31 12:00:00 UTC: 0 rows, 0 late, 1 rejected; 0 files so far"
+    assert lines[7:] == [
         "  rejected     1 row: no time",
         "               such as id '7', time missing",
         "               such as torn;line",

@@ -25,6 +25,7 @@ def decay_points(decay: Decay) -> tuple[Floats, Floats]:
 def decay_picture(ages: Floats, weights: Floats, half: float, unit: tuple[str, float], height: int = 150) -> go.Figure:
     """The chosen decay over age, with the age at which half the weight is gone."""
     name, seconds = unit
+    most = float(weights.max()) or 1.0  # a table or a formula may begin elsewhere than at 1
     shown = np.isfinite(half) and half <= ages[-1]
     curve = {
         "type": "scatter",
@@ -36,12 +37,12 @@ def decay_picture(ages: Floats, weights: Floats, half: float, unit: tuple[str, f
         "line": {"color": COLOURS[0], "width": 2},
         "hovertemplate": f"after %{{x:.4~g}} {name}: %{{y:.3~%}}<extra></extra>",
     }
-    note = {"x": half / seconds, "y": 1.0, "text": "half gone", "showarrow": False, "xanchor": "left", "xshift": 4}
+    note = {"x": half / seconds, "y": most, "text": "half gone", "showarrow": False, "xanchor": "left", "xshift": 4}
     return figure(
         [curve],
         height,
         x={"title": {"text": f"age, {name}", "standoff": 4}, "rangemode": "tozero", "nticks": 6},
-        y={"range": [0, 1.06], "tickformat": ".0%", "tickvals": [0, 0.5, 1]},
+        y={"range": [0, 1.06 * most], "tickformat": ".0%", "tickvals": [0, 0.5 * most, most]},
         shapes=[vertical_line(half / seconds, GREY, 1, "dot")] if shown else [],
         annotations=[{**note, "font": {"size": 11}}] if shown else [],
         margin={"l": 8, "r": 8, "t": 6, "b": 8},

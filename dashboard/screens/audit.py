@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import streamlit as st
 
-from dashboard import components, session, sidebar, wording
+from dashboard import components, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.series_chart import series_chart
@@ -29,13 +30,13 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     components.heading("Estimates against the raw files", view)
     raw = answers.raw_files(view.stream)
     if raw.reason is not None:
-        components.empty(
+        notices.empty(
             "This stream cannot be checked here",
             f"{wording.safe(wording.capitalised(raw.reason))}. Estimates and bounds do not need the raw files.",
         )
         return
     if not raw.present:
-        components.empty(
+        notices.empty(
             "The raw files are gone",
             f"{counted(len(raw.missing) + len(raw.changed), 'file was', 'files were')} read into this stream, and none "
             "is still there unchanged. Nothing is lost: the sketches answer without the raw files.",
@@ -71,6 +72,7 @@ def _files(raw: RawFiles) -> None:
 def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles, span: float) -> None:
     as_of = answers.moments(view, stream, span)
     series, provenance = answers.series(view, stream, as_of)
+    as_of = series.as_of  # ends of epochs, where the family answers only there
     chosen = np.unique(np.linspace(0, len(as_of) - 1, min(DOTS, len(as_of))).round().astype(int))
     with st.spinner(f"Reading {counted(raw.rows, 'row')} …"):
         exact = answers.exact(raw)
@@ -85,7 +87,7 @@ def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles
     inside = series.covers(truth, chosen)
     gaps = affected(provenance.missing, as_of, view.fading, stream.unit)
     comparable = np.isfinite(truth) & ~(gaps.inside | gaps.reached)[chosen]  # elsewhere no band is drawn
-    components.incomplete(provenance, stream)
+    notices.beside(provenance, stream)
     left, right = st.columns([7, 3], gap="medium")
     with left:
         figure = series_chart(answers, view, stream, series, provenance, (as_of[chosen].tolist(), truth))
@@ -99,7 +101,7 @@ def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles
 
 def _exact_answers(answers: AnswerCache, view: View, stream: StoredStream, exact: Exact, moments: Ints) -> Floats:
     """One exact answer after the other, with a progress bar: each is a query over all rows."""
-    question = view.question(stream.unit)
+    question = replace(answers.question(view, stream), where=view.predicate)  # weights as they are in the files
     bar = st.progress(0.0, "Asking the raw files …")
     found = []
     for number, moment in enumerate(moments.tolist()):

@@ -8,18 +8,20 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import components, session, sidebar, wording
+from dashboard import components, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.lines import over_time
 from dashboard.series_chart import series_line
 from dashboard.view import COMPARED, MOST_COMPARED, View, largest_sources
+from sketches.arrays import Ints
 from sketches.decay import parse_decay
 from sketches.durations import human_duration, parse_duration
-from sketches.errors import QuestionError
+from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Series
 from sketches.event_rules import MAX_TIME
 from sketches.formatting import moment_text
+from sketches.question import Question
 from sketches.similarity import difference
 from store import Answer, Provenance
 from store.serving.catalogue import Catalogue, StoredStream
@@ -41,17 +43,36 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     by_sources = session.view().compare == "sources"
     stream, span = sidebar.question(answers, catalogue, sources=not by_sources, aggregate=True, span=True)
     view = session.view()
-    components.heading(f"{components.subject(view)}, compared", view)
+    components.heading(f"{components.subject(answers, view, stream)}, compared", view)
     _choices(stream)
     with components.guarded():
-        sides = sides_of(session.view(), stream)
         as_of = answers.moments(view, stream, span)
-        series = [answers.series(side.view, stream, as_of - side.shift) for side in sides]
-        last = [answers.ask(replace(side.view, as_of=str(as_of[-1] - side.shift)), stream) for side in sides]
-        _chart(view, stream, sides, series)
-        _last_answers(view, stream, sides, last)
+        found = [
+            (side, *drawn)
+            for side in sides_of(session.view(), stream)
+            if (drawn := _drawn(answers, side, stream, as_of))
+        ]
+        if not found:
+            return
+        sides, series, last = [one[0] for one in found], [one[1] for one in found], [one[2] for one in found]
+        question = answers.question(view, stream)
+        _chart(view, question, stream, sides, series)
+        _last_answers(view, components.measure_of(question), stream, sides, last)
         components.footer(series[0][1], answers)
         components.exports("compare", lambda: table(sides, series, stream, view), lambda: as_json(sides, last, series))
+
+
+def _drawn(
+    answers: AnswerCache, side: Side, stream: StoredStream, as_of: Ints
+) -> tuple[tuple[Series, Provenance], Answer] | None:
+    """The series of a side and its last answer; None where no family has them, and then the page says why."""
+    try:
+        series = answers.series(side.view, stream, as_of - side.shift)
+        last = answers.ask(replace(side.view, as_of=str(as_of[-1] - side.shift)), stream, charted=True)
+    except UnanswerableError as error:
+        st.warning(f"{wording.safe(side.name)} is left out: {wording.safe(error)}", icon=":material/info:")
+        return None
+    return series, last
 
 
 def _choices(stream: StoredStream) -> None:
@@ -127,22 +148,27 @@ def _units(duration: str, stream: StoredStream) -> int:
     return units
 
 
-def _chart(view: View, stream: StoredStream, sides: list[Side], found: list[tuple[Series, Provenance]]) -> None:
-    for _, provenance in found:
+def _chart(
+    view: View, question: Question, stream: StoredStream, sides: list[Side], found: list[tuple[Series, Provenance]]
+) -> None:
+    origins = [provenance for _, provenance in found]
+    for provenance in origins:
         if not provenance.complete:
-            components.incomplete(provenance, stream)
+            notices.incomplete(provenance, stream)
             break
+    notices.rejected(stream.rejected)
+    late = dict.fromkeys(text for provenance in origins for text in provenance.lagging)
+    notices.lagging(replace(origins[0], lagging=tuple(late)))
     lines = [
         series_line(side.name, side.view, stream, series, provenance, side.shift)
         for side, (series, provenance) in zip(sides, found, strict=True)
     ]
-    figure = over_time(lines, components.axis_of(view, stream), view.zone, height=440)
+    figure = over_time(lines, components.axis_of(question, stream), view.zone, height=440)
     components.show(figure, "compare", "The compared series on the same axes")
 
 
-def _last_answers(view: View, stream: StoredStream, sides: list[Side], answers: list[Answer]) -> None:
+def _last_answers(view: View, measure: str, stream: StoredStream, sides: list[Side], answers: list[Answer]) -> None:
     """The last answer of each side, and how it differs from the first side's."""
-    measure = components.measure_of(view)
     zone = wording.zone(view.zone)
     estimates = [answer.estimate for answer in answers]
     limits = [wording.limits(estimate.lower, estimate.upper, measure) for estimate in estimates]

@@ -1,20 +1,20 @@
-"""The page Distribution: the value at every share of the weight, and the weight above every threshold τ."""
+"""The page Distribution: the value at every share, and the sum, count or mean above every threshold τ."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import streamlit as st
 
-from dashboard import components, controls, session, sidebar, wording
+from dashboard import components, controls, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, along
-from dashboard.view import View, is_keyed
+from dashboard.view import CURVES, View, is_keyed
 from sketches.arrays import Floats
 from sketches.errors import WaneError
 from sketches.estimate import Curve
@@ -22,12 +22,14 @@ from sketches.formatting import number_text, percent_text
 from store import Provenance
 from store.serving.catalogue import Catalogue, StoredStream
 
+CURVE_NAMES: Final = {"sum": "Sum", "count": "Count", "mean": "Mean"}
+
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     stream, _ = sidebar.question(answers, catalogue)
     view = session.view()
     if is_keyed(stream):
-        components.empty(
+        notices.empty(
             "These values have no order",
             f"The values of **{wording.safe(stream.name)}** are texts, so they have no quantiles and no threshold. The "
             "page Top values shows which of them are frequent.",
@@ -35,8 +37,10 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         return
     components.heading("How the values are distributed", view)
     if not stream.epochs:
-        components.no_events(stream)
+        notices.no_events(stream)
         return
+    with components.guarded():
+        notices.beside(answers.quantiles(view, stream)[1], stream)
     left, right = st.columns(2, gap="medium")
     with left, components.guarded():
         quantiles(answers, view, stream)
@@ -44,28 +48,34 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         above(answers, stream)
     with components.guarded():
         curve, provenance = answers.quantiles(view, stream)
-        sums, _ = answers.thresholds(view, stream, taus(curve))
-        components.incomplete(provenance, stream)
+        at = taus(curve)
+        if len(at):
+            sums, _ = answers.thresholds(view, stream, at)
+            components.exports(
+                "distribution",
+                lambda: table(curve, sums, view.curve),
+                lambda: as_json(view, curve, sums, provenance),
+            )
         components.footer(provenance, answers)
-        components.exports("distribution", lambda: table(curve, sums), lambda: as_json(view, curve, sums, provenance))
 
 
 def quantiles(answers: AnswerCache, view: View, stream: StoredStream) -> None:
     """The quantile function."""
-    st.markdown("**Value at each share**")
-    curve, _ = answers.quantiles(view, stream)
+    curve, provenance = answers.quantiles(view, stream)
+    counted_by = wording.safe(provenance.asked.partition(", ")[2])
+    st.markdown("**Value at each share**" + (f", {counted_by}" if counted_by else ""))
     if not np.isfinite(curve.value).any():
-        st.info("Nothing counts here: no event is young enough.", icon=":material/hourglass_empty:")
+        notices.nothing_counts(view)
         return
     unit = components.units_of(stream).axis("value")
     figure = along(
         Line.of("value", curve.at, curve),
-        Axis("share of the weight at or below", share=True),
+        Axis("share at or below", share=True),
         Axis(unit),
         log_y=wide(curve),
         height=400,
     )
-    components.show(figure, "quantiles", "The value at every share of the weight, with its error band")
+    components.show(figure, "quantiles", "The value at every share, with its error band")
     texts = [f"{percent_text(phi)}: **{wording.safe(number_text(_at(curve, phi)))}**" for phi in (0.5, 0.9, 0.99)]
     st.caption(" · ".join(texts) + f" {wording.safe(components.units_of(stream).value)}")
 
@@ -76,7 +86,7 @@ def _at(curve: Curve, phi: float) -> float:
 
 @st.fragment
 def above(answers: AnswerCache, stream: StoredStream) -> None:
-    """The weight at or above τ against τ. A click or the slider moves τ; only this part is then drawn again."""
+    """The sum, count or mean at or above τ. A click or the slider moves τ; only this part is then drawn again."""
     with components.guarded():  # here inside, because Streamlit itself shows errors that leave a fragment
         _above(answers, stream)
     session.publish()
@@ -84,27 +94,38 @@ def above(answers: AnswerCache, stream: StoredStream) -> None:
 
 def _above(answers: AnswerCache, stream: StoredStream) -> None:
     view = session.view()
-    st.markdown("**Weight at or above each threshold τ**")
+    st.segmented_control(
+        "Curve of the",
+        list(CURVES),
+        format_func=CURVE_NAMES.__getitem__,
+        required=True,
+        label_visibility="collapsed",
+        **session.bound("curve"),
+    )
     curve, _ = answers.quantiles(view, stream)
     at = taus(curve)
     if len(at) == 0:
-        st.info("Nothing counts here: no event is young enough.", icon=":material/hourglass_empty:")
+        notices.nothing_counts(view)
         return
     sums, _ = answers.thresholds(view, stream, at)
+    above_each = replace(view, aggregate=f"correlated-{view.curve}", tau=view.tau or "0")
+    question = answers.question(above_each, stream)
+    whole = replace(view, aggregate=view.curve)
+    st.markdown(f"**{wording.safe(components.subject(answers, whole, stream))}**, at or above each threshold τ")
     mark, share = None, None
     if view.tau:
         try:
             threshold = _threshold(answers, view, stream)
-            total = answers.ask(replace(view, aggregate="correlated-sum"), stream).estimate
+            total = answers.ask(above_each, stream).estimate
             share = answers.ask(replace(view, aggregate="selectivity"), stream)
             mark = (threshold, total.value, f"τ = {number_text(threshold)}")
         except WaneError as error:
             st.warning(wording.safe(error), icon=":material/info:")
     units = components.units_of(stream)
     figure = along(
-        Line.of("weight", sums.at, sums),
+        Line.of(view.curve, sums.at, sums),
         Axis(f"threshold τ, {units.axis('value')}"),
-        Axis(units.axis("weight")),
+        components.axis_of(question, stream),
         mark=mark,
         log_x=wide(curve),
         clickable=True,
@@ -113,14 +134,14 @@ def _above(answers: AnswerCache, stream: StoredStream) -> None:
     components.show(
         figure,
         "thresholds",
-        "The weight at or above each threshold, with its error band",
+        f"The {view.curve} at or above each threshold, with its error band",
         on_select=_take_click,
         selection_mode="points",
     )
-    controls.tau(answers, "distribution")
+    controls.tau(answers, stream, "distribution")
     if share is not None:
         st.metric(
-            "Share of the weight at or above τ",
+            "Share of the weight at or above τ" if question.by_weight else "Share at or above τ",
             wording.measured(share.estimate.value, "share"),
             help=wording.safe(share.estimate.guarantee),
         )
@@ -137,11 +158,14 @@ def _take_click() -> None:
 
 
 def _threshold(answers: AnswerCache, view: View, stream: StoredStream) -> float:
-    """τ as a number; where it is a quantile, the store is asked for it."""
-    phi = replace(view, aggregate="selectivity").question(stream.unit).tau_quantile
-    if phi is None:
+    """τ as a number; where it is an aggregate, of all events, the store is asked for it."""
+    threshold = replace(view, aggregate="selectivity").question(stream.unit).threshold
+    if threshold is None:
         return float(view.tau)
-    return answers.ask(replace(view, aggregate="quantile", phi=phi), stream).estimate.value
+    of_all = replace(view, where="", of="value", aggregate="mean")
+    if threshold.phi is not None:
+        of_all = replace(of_all, aggregate="quantile", phi=threshold.phi)
+    return threshold.factor * answers.ask(of_all, stream).estimate.value
 
 
 def taus(curve: Curve) -> Floats:
@@ -155,11 +179,11 @@ def wide(curve: Curve) -> bool:
     return len(known) > 0 and known[0] > 0 and math.log10(known[-1] / known[0]) > 2
 
 
-def table(curve: Curve, sums: Curve) -> Table:
+def table(curve: Curve, sums: Curve, of: str = "sum") -> Table:
     """The numbers of both curves."""
     rows = [
         [kind, at, *numbers]
-        for kind, one in (("value at share", curve), ("weight at or above", sums))
+        for kind, one in (("value at share", curve), (f"{of} at or above", sums))
         for at, *numbers in components.points(one.at, one)
     ]
     return ["curve", "at", "estimate", "lower", "upper"], rows
@@ -167,7 +191,7 @@ def table(curve: Curve, sums: Curve) -> Table:
 
 def as_json(view: View, curve: Curve, sums: Curve, provenance: Provenance) -> dict[str, Any]:
     """The same numbers with the question and the generation."""
-    head, rows = table(curve, sums)
+    head, rows = table(curve, sums, view.curve)
     return {
         "stream": view.stream,
         "sources": list(provenance.sources),

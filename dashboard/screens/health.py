@@ -7,12 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import components, controls, session, wording
+from dashboard import components, controls, notices, session, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.bars import bars
 from sketches.durations import human_duration
-from sketches.formatting import calendar_time, counted, moment_text, row_text, size_text
+from sketches.formatting import calendar_time, counted, moment_text, number_text, percent_text, row_text, size_text
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.report import report
 
@@ -30,7 +30,8 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         found = answers.report()
         stream = next(one for one in found["streams"] if one["stream"] == stored.name)
         _numbers(found, stream)
-        _state(stream)
+        _events(answers, stored)
+        _state(stream, stored)
         _lags(stream, stored, zone)
         _runs(stream, zone)
         left, right = st.columns(2, gap="medium")
@@ -49,16 +50,31 @@ def _numbers(found: dict[str, Any], stream: dict[str, Any]) -> None:
         st.metric("Generation", f"{found['generation']:,}", border=True, help="Every commit raises it by one.")
         st.metric("Ingest runs", f"{found['runs']:,}", border=True)
         st.metric(
-            "Events of the stream",
+            "Rows of the stream",
             f"{stream['events']:,}",
             border=True,
-            help="Accepted rows. A row that came twice counts twice here.",
+            help="Rows that were taken. A row that came twice counts twice here.",
         )
         st.metric("Sources", f"{stream['sources']:,}", border=True)
         st.metric("Epochs", f"{stream['epochs']:,}", border=True, help=f"Usually {stream['epoch_text']} each.")
 
 
-def _state(stream: dict[str, Any]) -> None:
+def _events(answers: AnswerCache, stored: StoredStream) -> None:
+    """About how many events the rows are, where a family is stored that counts a repeated row once."""
+    with st.spinner("Counting distinct events …", show_time=True):
+        answer = answers.distinct_events(stored)
+    if answer is None:
+        return
+    estimate = answer.estimate
+    low, high = wording.limits(estimate.lower, estimate.upper, "events")
+    st.metric("Distinct events, about", number_text(round(estimate.value)))
+    between = f"Between {low} and {high}, with {percent_text(estimate.confidence)} confidence"
+    sure = "Exactly so many" if estimate.exact else between
+    only = "" if answer.provenance.complete else " Only epochs that can be read are counted."
+    st.caption(f"{wording.safe(sure)}: a row that came more than once counts once.{only}")
+
+
+def _state(stream: dict[str, Any], stored: StoredStream) -> None:
     """Whether anything is missing or was rejected."""
     gaps = len(stream["gaps"])
     rejected = sum(one["rows"] for one in stream["rejects"])
@@ -67,9 +83,11 @@ def _state(stream: dict[str, Any]) -> None:
             f"{counted(gaps, 'epoch cannot answer', 'epochs cannot answer')}: see below.",
             icon=":material/broken_image:",
         )
-    if rejected:
+    if stored.rejected is not None:
+        notices.rejected(stored.rejected)
+    elif rejected:
         st.warning(f"{counted(rejected, 'row was', 'rows were')} rejected so far.", icon=":material/rule:")
-    if not gaps and not rejected:
+    if not gaps and not rejected and stored.rejected is None:
         st.success("Nothing is missing and nothing was rejected.", icon=":material/check_circle:")
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, session, sidebar, wording
+from dashboard import components, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.bars import ranking
@@ -16,6 +16,7 @@ from dashboard.figures.matrix import matrix
 from dashboard.figures.ranks import slopes
 from dashboard.view import View, largest_sources
 from sketches.decay import parse_decay
+from sketches.errors import UnanswerableError
 from sketches.formatting import counted, percent_text
 from sketches.question import Question
 from sketches.registry import family_of
@@ -56,7 +57,7 @@ def _choices(view: View) -> None:
             0.5,
             step=0.001,
             format="percent",
-            help="Only values that have at least this share of the decayed weight, or may have it within the bounds.",
+            help="Only values that have at least this share of all that counts, or may have it within the bounds.",
             **_share(),
         )
     with second:
@@ -92,23 +93,36 @@ def _lists(answers: AnswerCache, view: View, stream: StoredStream) -> bool:
     none."""
     listing = replace(view, aggregate="heavy-hitters")
     before = listing.with_fading(parse_decay(_other_decay(view)))
-    answer, other = answers.ask(listing, stream), answers.ask(before, stream)
-    components.incomplete(answer.provenance, stream)
-    if not answer.estimate.items and not other.estimate.items:
+    answer = answers.ask(listing, stream)
+    other: Answer | UnanswerableError
+    try:
+        other = answers.ask(before, stream)
+    except UnanswerableError as error:
+        other = error
+    notices.beside(answer.provenance, stream)
+    if not answer.estimate.items and not (isinstance(other, Answer) and other.estimate.items):
+        filtered = ", or a wider filter" if view.where else ""
         st.info(
-            "No value has that share of the weight: choose a lower φ, or a decay that forgets more slowly.",
+            f"No value has that share: choose a lower φ, a decay that forgets more slowly{filtered}.",
             icon=":material/hourglass_empty:",
         )
         return False
     left, right = st.columns([6, 5], gap="medium")
     with left:
-        st.markdown(f"**Shares** where {wording.safe(wording.decay_sentence(view.fading))}")
+        counted_by = wording.safe(answer.provenance.asked.partition(", ")[2])
+        st.markdown(
+            f"**Shares** where {wording.safe(wording.decay_sentence(view.fading))}"
+            + (f", {counted_by}" if counted_by else "")
+        )
         components.show(ranking(answer.estimate.items), "top-values", "Shares of the most frequent values")
     with right:
         st.markdown("**Ranks** under both decays")
-        names = (wording.decay_label(before.fading), wording.decay_label(view.fading))
-        figure = slopes(other.estimate.items, answer.estimate.items, names)
-        components.show(figure, "ranks", "Ranks of the most frequent values under both decays")
+        if isinstance(other, Answer):
+            names = (wording.decay_label(before.fading), wording.decay_label(view.fading))
+            figure = slopes(other.estimate.items, answer.estimate.items, names)
+            components.show(figure, "ranks", "Ranks of the most frequent values under both decays")
+        else:
+            st.info(f"There are no ranks to compare with: {wording.safe(other)}.", icon=":material/info:")
     st.caption(f"{confidence_of(answer)} {wording.safe(wording.capitalised(answer.estimate.guarantee))}.")
     components.footer(answer.provenance, answers)
     components.exports("top-values", lambda: table(answer), lambda: components.answer_json(answer, listing))
@@ -132,7 +146,13 @@ def _similarity(answers: AnswerCache, view: View, stream: StoredStream) -> None:
     names = largest_sources(stream, MOST_SOURCES, among=view.source)
     extent = answers.extent(view, stream)
     moment = view.moment(stream.unit)
-    question = Question("self-join", view.fading, as_of=moment if moment is not None else extent[1] if extent else None)
+    question = Question(
+        "self-join",
+        view.fading,
+        as_of=moment if moment is not None else extent[1] if extent else None,
+        where=view.predicate,
+        counting=view.counted,
+    )
     self_joins = {name: answers.ask(replace(view, source=(name,)), stream, question).estimate for name in names}
     values, hover = np.full((len(names), len(names)), np.nan), [[""] * len(names) for _ in names]
     for row, one in enumerate(names):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -22,9 +24,12 @@ from ingest.driver.sketching import Reading, choose_reading, worker_settings
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.executor.columns import CheckedRows, check
 from ingest.executor.tally import Tally, example_as_dict
-from ingest.executor.worker import WorkerSettings, read_row_group
+from ingest.executor.worker import WorkerSettings, read_row_group, sorted_labels
+from sketches.decay import parse_decay
 from sketches.errors import WaneError
-from sketches.events import Kind
+from sketches.events import Events, Kind
+from sketches.family import Sketch
+from sketches.formatting import counted
 
 EVENTS: Final = 10
 _LOOKED_AT: Final = 1_000  # rows that Spark reads for a preview
@@ -42,6 +47,7 @@ class Preview:
     unreadable: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     rejected: dict[str, dict[str, str | None]] = field(default_factory=dict)  # reason → an example
+    unserved: dict[str, list[str]] = field(default_factory=dict)  # family → what it cannot serve
     replaced: tuple[int, int] | None = None
     error: str | None = None
 
@@ -85,6 +91,7 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
     if columns is not None:
         checked = check(columns, how.conversion)
         found.events = _events(columns, checked, how)
+        found.unserved = _unserved(work, checked, how)
         if checked.fault is not None:
             tally = Tally()
             tally.reject(columns, checked.fault, checked.reasons)
@@ -118,9 +125,84 @@ def _events(columns: Mapping[str, pa.Array], checked: CheckedRows, how: WorkerSe
                 "id": columns["id"][row].as_py(),
                 "time": moment,
                 "value": checked.labels[int(checked.values[number])] if key else checked.values[number].item(),
-                "weight": int(checked.weights[number]),
+                "weight": _in_unit(int(checked.weights[number]) * how.conversion.weight_step),
                 "epoch": moment // length * length,
                 "seconds": moment * unit.numerator / unit.denominator,
             }
         )
     return found
+
+
+def _in_unit(weight: Fraction) -> int | float:
+    return int(weight) if weight.denominator == 1 else float(weight)
+
+
+def _unserved(work: StreamWork, checked: CheckedRows, how: WorkerSettings) -> dict[str, list[str]]:
+    """For each family the rows, among the first ones and those stored, that it would not serve, and why."""
+    found = {
+        family.family: [
+            *_unstored(work, family.family),
+            *_unbuilt(checked, how, family, keywords),
+            *_expired(work, checked, how, keywords),
+            *_counting_otherwise(work, family),
+        ]
+        for family, keywords in how.families
+    }
+    return {family: sentences for family, sentences in found.items() if sentences}
+
+
+def _unstored(work: StreamWork, family: str) -> Iterator[str]:
+    """Epochs that were read before the family was added."""
+    if work.stored is None or work.replacing is not None:
+        return
+    epochs = work.stored.epochs
+    lacking = [totals.events for epoch, totals in epochs.items() if not work.stored.is_sketched(family, epoch)]
+    if lacking:
+        yield (
+            f"it has no sketches of {len(lacking):,} of {counted(len(epochs), 'stored epoch')} by source "
+            f"({counted(sum(lacking), 'row')}); --backfill builds them"
+        )
+
+
+def _unbuilt(
+    checked: CheckedRows, how: WorkerSettings, family: type[Sketch], keywords: Mapping[str, Any]
+) -> Iterator[str]:
+    """Events that the family refuses: with them a run would fail."""
+    labels = sorted_labels(checked.labels)
+    events = Events(checked.ids, checked.times, checked.values, checked.weights, labels, how.conversion.kind)
+    try:
+        family.build(events.rows(0, min(len(events), _LOOKED_AT)), **keywords)
+    except WaneError as error:
+        yield f"it cannot be built from the first rows: {error}"
+
+
+def _expired(work: StreamWork, checked: CheckedRows, how: WorkerSettings, keywords: Mapping[str, Any]) -> Iterator[str]:
+    """Rows that are too old for the one decay that the family is built for."""
+    if "decay" not in keywords or len(checked) == 0:
+        return
+    decay = parse_decay(str(keywords["decay"]))
+    seen = work.stored.as_of() if work.stored is not None else None
+    newest = max(int(checked.times.max()), int(checked.times.min()) if seen is None else seen)
+    gone = int(np.count_nonzero(decay(how.conversion.unit.seconds(newest - checked.times)) == 0))
+    if gone:
+        yield (
+            f"{gone:,} of the first {counted(len(checked), 'event')} are older than its decay {decay.spec} looks back, "
+            "and count for nothing in it"
+        )
+
+
+def _counting_otherwise(work: StreamWork, family: type[Sketch]) -> Iterator[str]:
+    """Families that count repeated rows where the stream forgives them, or the other way round."""
+    revoked = work.stored is not None and "unique_revoked" in work.stored.described
+    if work.settings.unique and not revoked:
+        return
+    forgives = family.abilities.forgives_repeats
+    if work.settings.repeats == "forgive" and not forgives:
+        yield (
+            "it counts repeated rows again, which this stream forgives: it answers only when it is asked by name, "
+            "unless the stream says unique = true"
+        )
+    if work.settings.repeats == "count" and forgives:
+        yield (
+            "it counts a repeated event once, but this stream counts repeats: it answers only when it is asked by name"
+        )

@@ -21,7 +21,7 @@ from ingest.driver.input_files import FoundFile
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import Settings, SettingsError, StreamSettings
-from ingest.driver.sketching import empty_table, sketch_files
+from ingest.driver.sketching import clock_of, empty_table, sketch_files
 from ingest.driver.spark import SparkError, spark_session
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.driver.summary import Summary
@@ -29,6 +29,7 @@ from ingest.executor.tally import Tally, example_as_dict
 from sketches.errors import WaneError
 from store import InputFile, Reject, Run, SketchTables, Stream, commit
 from store.locks import run_lock
+from store.serving.catalogue import read_catalogue
 from store.writing.run import EPOCHS
 
 
@@ -55,6 +56,8 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
                     work.outcome.error = str(error)
         committed = [run for run in runs if run is not None]
         generation = commit(settings.store, committed) if committed else None
+        if committed:
+            _note_revoked(works, settings)
     return Summary([work.outcome for work in works], generation, time.perf_counter() - begun)
 
 
@@ -123,6 +126,12 @@ def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: dateti
     outcome.rows = tally.rows
     outcome.rejected = {reject.reason: reject.rows for reject in rejects}
     outcome.conflicts, outcome.conflicts_exact = tally.shared_ids.conflicts, tally.shared_ids.exact
+    clock = clock_of(started, work.settings.unit)
+    repeats = tally.shared_ids.repeats
+    outcome.repeats, outcome.ahead = repeats, tally.ahead.rows
+    if tally.ahead.latest is not None:
+        unit = work.settings.unit
+        outcome.furthest_ahead = (tally.ahead.latest - clock) * unit.numerator / unit.denominator
     outcome.sources = len(pc.unique(sketched.epochs["source"]))
     outcome.epochs = len(pc.unique(sketched.epochs["start"]))
     outcome.sketches = sketched.sketches.num_rows
@@ -139,7 +148,21 @@ def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: dateti
         conflicts=outcome.conflicts,
         replacing=work.replacing,
         replaced_files=[file.path for file in replaced],
+        clock=clock,
+        repeats=repeats,
+        ahead=tally.ahead.rows,
     )
+
+
+def _note_revoked(works: Sequence[StreamWork], settings: Settings) -> None:
+    """Tell of every stream that is said to have no repeats, and has some."""
+    said = [work for work in works if work.settings.unique]
+    streams = read_catalogue(settings.store).streams if said else {}
+    for work in said:
+        stored = streams.get(work.settings.name)
+        if stored is not None and (why := stored.described.get("unique_revoked")) is not None:
+            work.outcome.unique_revoked = str(why)
+            work.outcome.revoked_now = work.stored is None or "unique_revoked" not in work.stored.described
 
 
 def _settled(work: StreamWork, files: Sequence[FoundFile], tally: Tally) -> list[InputFile]:

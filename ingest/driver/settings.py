@@ -12,27 +12,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 
-from sketches.durations import format_duration, parse_duration
-from sketches.errors import DecayError, WaneError
-from sketches.event_rules import MAX_TIME, ROLES
+from ingest.driver.setting_values import (
+    LONGEST,
+    SettingsError,
+    choice_setting,
+    flag_setting,
+    label_setting,
+    seed_setting,
+    share_setting,
+    shown,
+    step_setting,
+    text_setting,
+    time_limit,
+    unit_setting,
+    whole_units,
+)
+from sketches.durations import format_duration
+from sketches.errors import WaneError
+from sketches.event_rules import ROLES
 from sketches.events import Events
 from sketches.family import DEFAULT_DELTA, DEFAULT_EPSILON
+from sketches.question import Counting
 from sketches.registry import DEFAULT_FAMILIES, FAMILIES
 from sketches.suggestions import closest
 from sketches.units import TimeUnit
 from store.file_formats import FORMATS, format_of
 
+__all__ = ["Settings", "SettingsError", "StreamSettings", "read_settings"]
+
 _LARGEST: Final = 1 << 20  # bytes of a settings file
-_LONGEST: Final = 10_000  # characters of an expression
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
-_LABEL: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,40}")  # short enough to stand beside an axis
-_SHARED: Final = ("seed", "unit", "span")  # keywords of `build` that a stream sets for all its families
-
-
-class SettingsError(WaneError):
-    """The settings file cannot be used; the message names the file, the setting and what would be valid."""
+_SHARED: Final = ("seed", "unit", "span", "counting")  # keywords of `build` that a stream sets for all its families
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,10 @@ class StreamSettings:
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # family → its own keywords
     value_unit: str = ""  # what axes are labelled with
     weight_unit: str = ""
+    weight_step: Fraction = Fraction(1)  # sketches hold whole multiples of it
+    counting: Counting = "events"
+    repeats: str = "forgive"
+    unique: bool = False  # the user says that no event comes twice
 
     def build_keywords(self, family: str) -> dict[str, Any]:
         """The keywords of a family's `build`: those of the stream that it takes, and its own."""
@@ -65,6 +81,7 @@ class StreamSettings:
             "seed": self.seed,
             "unit": self.unit,
             "span": self.epoch,
+            "counting": self.counting,
         }
         known = inspect.signature(FAMILIES[family].build).parameters
         return {name: value for name, value in shared.items() if name in known} | dict(self.extra.get(family, {}))
@@ -77,6 +94,8 @@ class StreamSettings:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "seed": self.seed,
+            "weight_step": int(self.weight_step) if self.weight_step.denominator == 1 else float(self.weight_step),
+            "counting": self.counting,
             **{family: dict(keywords) for family, keywords in self.extra.items() if keywords},
         }
 
@@ -90,6 +109,8 @@ class StreamSettings:
             "families": list(self.families),
             "value_unit": self.value_unit,
             "weight_unit": self.weight_unit,
+            "repeats": self.repeats,
+            "unique": self.unique,
         }
 
 
@@ -111,8 +132,8 @@ def read_settings(path: str | Path) -> Settings:
         if len(content) > _LARGEST:
             raise SettingsError(f"{file} is larger than {_LARGEST >> 20} MB; a settings file is a page of text")
         text = content.decode()
-        if max(map(len, text.splitlines()), default=0) > 2 * _LONGEST:  # tomllib takes very long to read very long keys
-            raise SettingsError(f"{file} has a line of more than {2 * _LONGEST:,} characters")
+        if max(map(len, text.splitlines()), default=0) > 2 * LONGEST:  # tomllib takes very long to read very long keys
+            raise SettingsError(f"{file} has a line of more than {2 * LONGEST:,} characters")
     except FileNotFoundError:
         raise SettingsError(f"{file} does not exist; `wane demo` writes an example, --config names another") from None
     except UnicodeDecodeError:
@@ -127,7 +148,7 @@ def read_settings(path: str | Path) -> Settings:
         raise SettingsError(f"{file} is not TOML: {error}") from None
     root = file.resolve().parent
     _known(file, "", table, ("store", "streams"))
-    store = _local(file, "store", root, _text(file, "store", table.get("store", "wane.duckdb")))
+    store = _local(file, "store", root, text_setting(file, "store", table.get("store", "wane.duckdb")))
     if not store.name:
         raise SettingsError(f"{file}: store is {str(store)!r}; it must be the path of a file")
     streams = table.get("streams")
@@ -153,6 +174,10 @@ _STREAM_KEYS: Final = (
     "options",
     "value_unit",
     "weight_unit",
+    "weight_step",
+    "counting",
+    "repeats",
+    "unique",
 )
 
 
@@ -161,7 +186,7 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
     if not _NAME.fullmatch(name):
         raise SettingsError(f"{file}: the stream {name!r} must be named with 1 to 100 printable characters")
     if not isinstance(entry, dict):
-        raise SettingsError(f"{file}: {where} is {_shown(entry)}; it must be a table")
+        raise SettingsError(f"{file}: {where} is {shown(entry)}; it must be a table")
     _known(file, where, entry, (*_STREAM_KEYS, *FAMILIES))
     for key in ("input", "id", "time"):
         if key not in entry:
@@ -172,7 +197,7 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
     inputs = tuple(_absolute(file, f"{where}.input", root, pattern) for pattern in patterns)
     defaults = {"source": "'all'", "value": "0", "weight": "1"}
     expressions = {role: _expression(file, f"{where}.{role}", entry.get(role, defaults.get(role))) for role in ROLES}
-    unit = _unit(file, f"{where}.time_unit", entry.get("time_unit", "1s"))
+    unit = unit_setting(file, f"{where}.time_unit", entry.get("time_unit", "1s"))
     families = _families(file, where, entry)
     schema = entry.get("schema")
     return StreamSettings(
@@ -181,18 +206,22 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         format=_format(file, where, entry.get("format"), inputs),
         expressions=expressions,
         unit=unit,
-        epoch=_whole_units(file, f"{where}.epoch", entry.get("epoch", "1h"), unit),
-        epsilon=_share(file, f"{where}.epsilon", entry.get("epsilon", DEFAULT_EPSILON), 0.001),
-        delta=_share(file, f"{where}.delta", entry.get("delta", DEFAULT_DELTA), 1e-9),
-        seed=_seed(file, f"{where}.seed", entry.get("seed", 0)),
+        epoch=whole_units(file, f"{where}.epoch", entry.get("epoch", "1h"), unit),
+        epsilon=share_setting(file, f"{where}.epsilon", entry.get("epsilon", DEFAULT_EPSILON), 0.001),
+        delta=share_setting(file, f"{where}.delta", entry.get("delta", DEFAULT_DELTA), 1e-9),
+        seed=seed_setting(file, f"{where}.seed", entry.get("seed", 0)),
         families=families,
-        max_future=_limit(file, f"{where}.max_future", entry.get("max_future", "1d"), unit),
-        max_age=_limit(file, f"{where}.max_age", entry.get("max_age", "none"), unit),
-        schema=None if schema is None else _text(file, f"{where}.schema", schema),
+        max_future=time_limit(file, f"{where}.max_future", entry.get("max_future", "1d"), unit),
+        max_age=time_limit(file, f"{where}.max_age", entry.get("max_age", "none"), unit),
+        schema=None if schema is None else text_setting(file, f"{where}.schema", schema),
         options=_options(file, where, entry.get("options", {})),
         extra=_extra(file, where, entry, families),
-        value_unit=_label(file, f"{where}.value_unit", entry.get("value_unit", "")),
-        weight_unit=_label(file, f"{where}.weight_unit", entry.get("weight_unit", "")),
+        value_unit=label_setting(file, f"{where}.value_unit", entry.get("value_unit", "")),
+        weight_unit=label_setting(file, f"{where}.weight_unit", entry.get("weight_unit", "")),
+        weight_step=step_setting(file, f"{where}.weight_step", entry.get("weight_step", 1)),
+        counting=cast(Counting, choice_setting(file, where, "counting", entry, get_args(Counting))),
+        repeats=choice_setting(file, where, "repeats", entry, ("forgive", "count")),
+        unique=flag_setting(file, f"{where}.unique", entry.get("unique", False)),
     )
 
 
@@ -201,42 +230,20 @@ def _known(file: Path, where: str, table: Mapping[str, object], names: tuple[str
         if key not in names:
             near = closest(key, names)
             hint = f"did you mean {near!r}?" if near else f"known are: {', '.join(names) or 'none'}"
-            raise SettingsError(f"{file}: {where + '.' if where else ''}{_shown(key)} is not a setting; {hint}")
-
-
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, or tables nested in thousands of tables
-        return f"a {type(value).__name__} too large to show"
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _text(file: Path, where: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or "\x00" in value or len(value) > _LONGEST:
-        raise SettingsError(f"{file}: {where} is {_shown(value)}; it must be text of 1 to {_LONGEST:,} characters")
-    return value
-
-
-def _label(file: Path, where: str, value: object) -> str:
-    if not isinstance(value, str) or not _LABEL.fullmatch(value):
-        raise SettingsError(
-            f"{file}: {where} is {_shown(value)}; it must be text of at most 40 characters, without control characters"
-        )
-    return value.strip()
+            raise SettingsError(f"{file}: {where + '.' if where else ''}{shown(key)} is not a setting; {hint}")
 
 
 def _expression(file: Path, where: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64:
         return str(value)  # weight = 1 is what people write
-    return _text(file, where, value).strip()
+    return text_setting(file, where, value).strip()
 
 
 def _absolute(file: Path, where: str, root: Path, value: object) -> str:
-    pattern = _text(file, where, value).removeprefix("file://")
+    pattern = text_setting(file, where, value).removeprefix("file://")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", pattern):
         raise SettingsError(
-            f"{file}: {where} is {_shown(value)}; files are read from mounted file systems only, by their paths"
+            f"{file}: {where} is {shown(value)}; files are read from mounted file systems only, by their paths"
         )
     return str(_local(file, where, root, pattern))
 
@@ -246,7 +253,7 @@ def _local(file: Path, where: str, root: Path, path: str) -> Path:
         return root / Path(path).expanduser()
     except RuntimeError:
         raise SettingsError(
-            f"{file}: {where} is {_shown(path)}; there is no such home folder, write the whole path"
+            f"{file}: {where} is {shown(path)}; there is no such home folder, write the whole path"
         ) from None
 
 
@@ -254,7 +261,7 @@ def _format(file: Path, where: str, stated: object, inputs: tuple[str, ...]) -> 
     known = sorted(set(FORMATS.values()))
     if stated is not None:
         if stated not in known:
-            raise SettingsError(f"{file}: {where}.format is {_shown(stated)}; it must be one of {', '.join(known)}")
+            raise SettingsError(f"{file}: {where}.format is {shown(stated)}; it must be one of {', '.join(known)}")
         return str(stated)
     found = {format_of(pattern) for pattern in inputs}
     if len(found) == 1 and (only := found.pop()) is not None:
@@ -262,65 +269,22 @@ def _format(file: Path, where: str, stated: object, inputs: tuple[str, ...]) -> 
     raise SettingsError(f"{file}: {where}.input does not tell its format by its ending; set format to {known}")
 
 
-def _duration(file: Path, where: str, value: object) -> Fraction:
-    try:
-        return Fraction(parse_duration(_text(file, where, value))).limit_denominator(1_000_000_000)
-    except DecayError as error:
-        raise SettingsError(f"{file}: {where}: {error}") from None
-
-
-def _unit(file: Path, where: str, value: object) -> TimeUnit:
-    seconds = _duration(file, where, value)
-    if seconds <= 0:
-        raise SettingsError(f"{file}: {where} is {_shown(value)}; the shortest unit of time is 1ns")
-    return TimeUnit(seconds.numerator, seconds.denominator)
-
-
-def _whole_units(file: Path, where: str, value: object, unit: TimeUnit) -> int:
-    units = _duration(file, where, value) / Fraction(unit.numerator, unit.denominator)
-    step = format_duration(unit.numerator / unit.denominator)
-    if units > MAX_TIME:
-        raise SettingsError(f"{file}: {where} is {_shown(value)}; it must be at most 2^62 time units of {step}")
-    if units.denominator != 1 or units < 1:
-        raise SettingsError(f"{file}: {where} is {_shown(value)}; it must be a multiple of the time unit, {step}")
-    return int(units)
-
-
-def _limit(file: Path, where: str, value: object, unit: TimeUnit) -> int | None:
-    if value == "none":
-        return None
-    units = _duration(file, where, value) / Fraction(unit.numerator, unit.denominator)
-    return int(units)
-
-
-def _share(file: Path, where: str, value: object, least: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1:
-        raise SettingsError(f"{file}: {where} is {_shown(value)}; it must be a number from {least:g} to below 1")
-    return float(value)
-
-
-def _seed(file: Path, where: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
-        raise SettingsError(f"{file}: {where} is {_shown(value)}; it must be a whole number from 0 to below 2^64")
-    return value
-
-
 def _families(file: Path, where: str, entry: Mapping[str, object]) -> tuple[str, ...]:
     stated = entry.get("families", list(DEFAULT_FAMILIES))
     known = ", ".join(FAMILIES)
     if not isinstance(stated, list) or not stated:
-        raise SettingsError(f"{file}: {where}.families is {_shown(stated)}; it must be a list of: {known}")
+        raise SettingsError(f"{file}: {where}.families is {shown(stated)}; it must be a list of: {known}")
     for family in stated:
         if not isinstance(family, str) or family not in FAMILIES:
-            raise SettingsError(f"{file}: {where}.families names {_shown(family)}; known families are: {known}")
+            raise SettingsError(f"{file}: {where}.families names {shown(family)}; known families are: {known}")
     if len(set(stated)) < len(stated):
-        raise SettingsError(f"{file}: {where}.families names a family twice: {_shown(stated)}")
+        raise SettingsError(f"{file}: {where}.families names a family twice: {shown(stated)}")
     return tuple(stated)
 
 
 def _options(file: Path, where: str, value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(_is_plain(item) for item in value.values()):
-        raise SettingsError(f"{file}: {where}.options is {_shown(value)}; it must be a table of texts and numbers")
+        raise SettingsError(f"{file}: {where}.options is {shown(value)}; it must be a table of texts and numbers")
     return {str(key): str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
 
 
@@ -334,7 +298,7 @@ def _extra(file: Path, where: str, entry: Mapping[str, Any], families: tuple[str
     for family in FAMILIES:
         table = entry.get(family, {})
         if not isinstance(table, dict):
-            raise SettingsError(f"{file}: {where}.{family} is {_shown(table)}; it must be a table")
+            raise SettingsError(f"{file}: {where}.{family} is {shown(table)}; it must be a table")
         if table and family not in families:
             raise SettingsError(f"{file}: {where}.{family} has settings, but families does not name {family!r}")
         if family not in families:
@@ -348,8 +312,13 @@ def _extra(file: Path, where: str, entry: Mapping[str, Any], families: tuple[str
                 f"{file}: the family {family!r} needs [{where}.{family}] with {needed[0]}, such as "
                 f'{needed[0]} = "exp:half_life=1h"'
             )
+        if table.get("basis") == "count":
+            raise SettingsError(
+                f"{file}: {where}.{family}.basis is 'count', which answers no question of a store: its sketches are "
+                "kept by time; ask for the newest events by their number with the decay last:10000"
+            )
         if "decay" in table:
-            _text(file, f"{where}.{family}.decay", table["decay"])
+            text_setting(file, f"{where}.{family}.decay", table["decay"])
         try:
             FAMILIES[family].build(Events.of([], []), **table)
         except (WaneError, TypeError) as error:

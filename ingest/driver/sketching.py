@@ -30,6 +30,7 @@ from sketches.event_rules import MAX_TIME
 from sketches.events import Kind
 from sketches.family import Sketch
 from sketches.registry import FAMILIES
+from sketches.units import TimeUnit
 
 _MOST_ATTEMPTS: Final = 20  # each leaves out one more file that cannot be read
 _MOST_PARTITIONS: Final = 200
@@ -107,6 +108,11 @@ def choose_reading(
     return (direct, broken) if direct is not None else (read_with_spark(settings, paths, spark()), {})
 
 
+def clock_of(moment: datetime, unit: TimeUnit) -> int:
+    """A moment of UTC in units of a stream."""
+    return int(moment.replace(tzinfo=UTC).timestamp() * unit.denominator / unit.numerator)
+
+
 def worker_settings(
     settings: StreamSettings,
     reading: Reading,
@@ -115,11 +121,11 @@ def worker_settings(
     within: tuple[int, int] | None = None,
 ) -> WorkerSettings:
     """What the driver tells every worker. For the range of a backfill, `max_age` does not hold."""
-    unit = settings.unit
-    now = int(started.replace(tzinfo=UTC).timestamp() * unit.denominator / unit.numerator)
+    now = clock_of(started, settings.unit)
     latest = MAX_TIME if settings.max_future is None else min(MAX_TIME, now + settings.max_future)
     earliest = -MAX_TIME if settings.max_age is None or within is not None else max(-MAX_TIME, now - settings.max_age)
-    conversion = Conversion(checked_kind(settings, reading.types, kind), unit, earliest, latest)
+    kind = checked_kind(settings, reading.types, kind)
+    conversion = Conversion(kind, settings.unit, earliest, latest, now, settings.weight_step)
     return WorkerSettings(conversion, settings.epoch, _families(settings, conversion.kind), within)
 
 

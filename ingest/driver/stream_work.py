@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ingest.driver.input_files import FoundFile, Inputs, compare, find_files
 from ingest.driver.run_options import RunOptions
@@ -14,9 +14,12 @@ from ingest.driver.summary import StreamOutcome
 from sketches.errors import WaneError
 from sketches.events import Kind
 from sketches.formatting import listed
+from sketches.registry import FAMILIES
 from store.keys import scope_fault, spans_epochs
 from store.serving.catalogue import StoredStream, read_catalogue
 from store.writing.ledger import KnownFile, known_files
+
+_DEFAULTS: Final[dict[str, object]] = {"weight_step": 1}  # of stores that were written before there was the setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,30 @@ def find_work(stream: StreamSettings, store: Path, options: RunOptions) -> Strea
 
 
 def _check_fixed(stream: StreamSettings, stored: StoredStream | None) -> None:
-    before = _stored_settings(stored)
+    before = {} if stored is None else {**_DEFAULTS, **_before_choices(stored), **stored.described}
+    if stored is not None and "counting" not in stored.described:
+        before |= _own_before_choices(stored)
     for name, value in stream.fixed().items():
         if name in before and before[name] != value:
             raise SettingsError(
                 f"{name} of stream {stream.name!r} is {value!r}, but its stored sketches were built with "
                 f"{before[name]!r} and do not merge with others; give it back, or the stream another name"
             )
+
+
+def _before_choices(stored: StoredStream) -> dict[str, object]:
+    """What families that count events or weight counted before there was a choice."""
+    chosen = any(FAMILIES[name].one_mass for name in stored.sketches if name in FAMILIES)
+    return {"counting": "weight"} if chosen else {}
+
+
+def _own_before_choices(stored: StoredStream) -> dict[str, object]:
+    """The families' own settings in a store that has sketches of format 1, with what was not a choice then."""
+    return {
+        name: {**FAMILIES[name].first_format, **stored.described.get(name, {})}
+        for name in stored.sketches
+        if name in FAMILIES and FAMILIES[name].first_format
+    }
 
 
 def _check_scopes(stream: StreamSettings, stored: StoredStream | None, *, replacing: bool) -> None:

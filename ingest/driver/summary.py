@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sketches.durations import human_duration
 from sketches.formatting import counted
 
 _SHOWN: Final = 10  # files of one sort that are named one by one
@@ -26,7 +27,12 @@ class StreamOutcome:
     rows: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     conflicts: int = 0
-    conflicts_exact: bool = True
+    conflicts_exact: bool = True  # and so is `repeats`
+    repeats: int = 0  # rows that repeat an event of the same run
+    unique_revoked: str | None = None  # why the stream is not taken to have no repeats, as its settings say
+    revoked_now: bool = False  # by this run
+    ahead: int = 0  # rows ahead of this machine's clock
+    furthest_ahead: float = 0.0  # seconds
     sources: int = 0
     epochs: int = 0
     sketches: int = 0
@@ -54,6 +60,15 @@ class StreamOutcome:
         if self.conflicts:
             about = "" if self.conflicts_exact else "about "
             yield f"  {about}{counted(self.conflicts, 'id')} shared by different events, each of which counts by itself"
+        if self.repeats:
+            about = "" if self.conflicts_exact else "about "
+            yield f"  {about}{counted(self.repeats, 'row')} repeated an event of this run"
+        if self.unique_revoked is not None and not self.revoked_now:
+            yield f"  unique = true stays revoked: {self.unique_revoked}"
+        if self.ahead:
+            verb = "is" if self.ahead == 1 else "are"
+            furthest = human_duration(self.furthest_ahead)
+            yield f"  {counted(self.ahead, 'row')} {verb} ahead of this machine's clock by up to {furthest}"
         for path, original in list(self.copies.items())[:_SHOWN]:
             yield f"  {path} has the content of {original} and was not read"
         if len(self.copies) > _SHOWN:
@@ -63,6 +78,8 @@ class StreamOutcome:
     def problems(self) -> Iterator[str]:
         if self.error is not None:
             yield f"{self.stream} failed, nothing of it was committed: {self.error}"
+        if self.unique_revoked is not None and self.revoked_now:
+            yield f"{self.stream} says unique = true, which does not hold and is revoked: {self.unique_revoked}"
         for path in self.changed[:_SHOWN]:
             yield f"{path} has changed since it was read and was not read again; --backfill replaces what it brought"
         if len(self.changed) > _SHOWN:

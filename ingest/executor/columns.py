@@ -38,16 +38,24 @@ _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # Reasons are stored with the rejected rows: another wording would count as another reason.
 _NOT_WHOLE: Final = "value is not a whole number, as the stream's values are"
 _TOO_LARGE: Final = "value is larger than 2^63"
+_NEGATIVE: Final = "weight is negative: a measure, not a weight"
+_FRACTION: Final = "weight is not a whole number (see weight_step)"
+_NO_MULTIPLE: Final = "weight is not a multiple of weight_step"
+
+_TOLERANCE: Final = 1e-6  # of a step, for weights that were computed or rounded
+_LAST_DIGITS: Final = 2.0**-50  # of a 64-bit float: what a cast from decimals and a division may lose
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What rows are converted to: the kind of values, the unit of time, and which times are accepted."""
+    """What rows are converted to: the kind of values, the unit of time and of weights, and which times are accepted."""
 
     kind: Kind
     unit: TimeUnit
     earliest: int = -MAX_TIME
     latest: int = MAX_TIME
+    clock: int = MAX_TIME  # when the run started; later times are accepted up to `latest`, and counted
+    weight_step: Fraction = Fraction(1)  # weights become whole numbers of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ def type_fault(role: str, column: pa.DataType) -> str | None:
     if role == "time" and not (number or pa.types.is_timestamp(column) or pa.types.is_date(column)):
         return "it must be a timestamp or a number of time units; text becomes one with to_timestamp(...)"
     if role == "weight" and not number:
-        return "it must be a whole number; text becomes one with int(...)"
+        return "it must be a number; text becomes one with int(...) or double(...)"
     if role == "id" and (pa.types.is_floating(column) or pa.types.is_nested(column) or pa.types.is_boolean(column)):
         return "it must be whole numbers or text; several columns make one id with concat_ws('/', a, b)"
     if role == "value" and kind_of(column) is None:
@@ -105,7 +113,7 @@ def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRow
     ids = _ids(columns["id"], faults)
     times = _times(columns["time"], conversion, faults)
     values, labels = _values(columns["value"], conversion.kind, faults)
-    weights = _weights(columns["weight"], faults)
+    weights = _weights(columns["weight"], conversion.weight_step, faults)
     if not faults:
         return CheckedRows(sources, names, ids, times, values, weights, labels, None)
     fault = np.zeros(len(times), np.uint8)
@@ -346,21 +354,47 @@ def _parsed(array: pa.Array, kind: Kind, faults: Faults) -> pa.Array:
     return pc.if_else(array.is_valid(), numbers, None).cast(pa.int64() if kind is Kind.INTEGER else pa.float64())
 
 
-def _weights(array: pa.Array, faults: Faults) -> NDArray[np.int64]:
+def _weights(array: pa.Array, step: Fraction, faults: Faults) -> NDArray[np.int64]:
+    """Weights as whole numbers of steps."""
     if pa.types.is_null(array.type):
         array = array.cast(pa.int64())
     array = _filled(array, 1, faults, "no weight")
-    if pa.types.is_decimal(array.type):
+    numbers: NDArray[Any]
+    whole: Flags | None
+    if step != 1:
+        numbers, whole = _multiples(array, step, faults)
+    elif pa.types.is_decimal(array.type):
         numbers, whole, _ = _decimals(array)
-        _reject(faults, ~whole, "weight is not a whole number")
     else:
         numbers = _numpy(array)
+        whole = np.isfinite(numbers) & (numbers == np.rint(numbers)) if numbers.dtype.kind == "f" else None
     if numbers.dtype.kind == "f":
         _reject(faults, ~np.isfinite(numbers), "weight is not a finite number")
-        whole = np.isfinite(numbers) & (numbers == np.rint(numbers))
-        _reject(faults, ~whole, "weight is not a whole number")
-        numbers = np.where(whole, np.clip(numbers, -1.0, 2.0 * MAX_WEIGHT), 1).astype(np.int64)
-    if len(numbers) and (numbers.min() < MIN_WEIGHT or numbers.max() > MAX_WEIGHT):
-        _reject(faults, numbers < MIN_WEIGHT, "weight is not positive")
-        _reject(faults, numbers > MAX_WEIGHT, f"weight is larger than 2^{MAX_WEIGHT.bit_length() - 1}")
+        numbers = np.where(np.isfinite(numbers), np.clip(np.floor(numbers), -1.0, 2.0 * MAX_WEIGHT), 1).astype(np.int64)
+    if len(numbers) and numbers.min() < MIN_WEIGHT:
+        _reject(faults, numbers < MIN_WEIGHT, _NEGATIVE)
+    if whole is not None:
+        _reject(faults, ~whole, _FRACTION if step == 1 else _NO_MULTIPLE)
+    if len(numbers) and numbers.max() > MAX_WEIGHT:
+        steps = "" if step == 1 else " steps of weight_step"
+        _reject(faults, numbers > MAX_WEIGHT, f"weight is larger than 2^{MAX_WEIGHT.bit_length() - 1}{steps}")
     return numbers.astype(np.int64, copy=False)
+
+
+def _multiples(array: pa.Array, step: Fraction, faults: Faults) -> tuple[NDArray[np.float64], Flags]:
+    """How many steps each weight is, and for which of them that is a whole number.
+
+    It is one within a millionth of a step, or as near as a float can come: beyond 2^30 steps the last digits of a
+    64-bit float are wider than that, and a 32-bit float must be the one nearest to the multiple.
+    """
+    raw = _numpy(array.cast(pa.float64(), safe=False) if pa.types.is_decimal(array.type) else array)
+    exact = raw.astype(np.float64)
+    steps = exact * step.denominator / step.numerator
+    nearest = np.rint(steps)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spelled = nearest * step.numerator / step.denominator
+        if raw.dtype.kind == "f":
+            spelled = spelled.astype(raw.dtype)
+        off = np.abs(steps - nearest)
+        whole = (off <= _TOLERANCE) | (off <= np.abs(steps) * _LAST_DIGITS) | (spelled == raw)
+    return np.where(whole, nearest, steps), whole

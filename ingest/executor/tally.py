@@ -1,4 +1,5 @@
-"""What a worker counts besides sketching: rows by file, rejected rows with examples, ids that several events share.
+"""What a worker counts besides sketching: rows by file, rejected rows with examples, ids that several events share,
+repeated rows, rows ahead of the clock.
 
 The tallies of parts of the data merge, in any order, to the tally of all of it.
 """
@@ -55,15 +56,18 @@ class RejectTally:
 
 
 class SharedIds:
-    """Finds ids that several different events share, from the ids with the smallest hashes.
+    """Finds ids that several different events share, and rows that repeat an event, from the ids with the smallest
+    hashes.
 
-    The count is exact for up to 8,192 different ids. Beyond that it is an estimate from so many of them. Of each id two
-    different events are kept, which is enough to know that it is shared.
+    Both counts are exact for up to 8,192 different ids. Beyond that they are estimates from so many of them. Of each id
+    two different events are kept, which is enough to know that it is shared; repeats of its further events are not
+    seen.
     """
 
     def __init__(self) -> None:
         self._ids: Words = np.empty(0, np.uint64)
         self._events: Words = np.empty(0, np.uint64)
+        self._rows: Words = np.empty(0, np.uint64)  # how often each event came
         self._limit = _ALL
 
     def add(self, ids: Words, times: NDArray[np.int64], values: NDArray[Any], weights: NDArray[np.int64]) -> None:
@@ -73,11 +77,15 @@ class SharedIds:
             hashes = finalise(ids[part])
             low = np.flatnonzero(hashes <= np.uint64(self._limit))
             columns = (column[part][low].view(np.uint64) for column in (ids, times, values, weights))
-            self._join(hashes[low], np.asarray(event_hashes(*columns, np.uint64(0))))
+            events = np.asarray(event_hashes(*columns, np.uint64(0)))
+            self._join(hashes[low], events, np.ones(len(low), np.uint64))
             start, step = start + step, 2 * step
 
-    def _join(self, ids: Words, events: Words) -> None:
+    def _join(self, ids: Words, events: Words, rows: Words) -> None:
         ids, events = np.concatenate([self._ids, ids]), np.concatenate([self._events, events])
+        rows = np.concatenate([self._rows, rows])
+        if len(ids) == 0:
+            return
         order = np.lexsort((events, ids))
         ids, events = ids[order], events[order]
         another = np.ones(len(ids), np.bool_)
@@ -87,30 +95,52 @@ class SharedIds:
         distinct = ids[another]
         if len(distinct) > _IDS_KEPT:
             self._limit = min(self._limit, int(distinct[_IDS_KEPT - 1]))
+        rows = np.add.reduceat(rows[order], np.flatnonzero(fresh))
         ids, events = ids[fresh], events[fresh]
         few = np.ones(len(ids), np.bool_)
         few[2:] = ids[2:] != ids[:-2]
         few &= ids <= np.uint64(self._limit)
-        self._ids, self._events = ids[few], events[few]
+        self._ids, self._events, self._rows = ids[few], events[few], rows[few]
 
     @property
     def conflicts(self) -> int:
         """About how many ids are shared by different events."""
-        shared = int(np.count_nonzero(self._ids[1:] == self._ids[:-1]))
-        return shared if self._limit == _ALL else round(shared * (_ALL / self._limit))
+        return self._scaled(int(np.count_nonzero(self._ids[1:] == self._ids[:-1])))
+
+    @property
+    def repeats(self) -> int:
+        """About how many rows repeat an event that came before; 0 only where none was seen."""
+        return self._scaled(int(self._rows.sum()) - len(self._rows))
+
+    def _scaled(self, seen: int) -> int:
+        return seen if self._limit == _ALL else round(seen * (_ALL / self._limit))
 
     @property
     def exact(self) -> bool:
         return self._limit == _ALL
 
     def to_bytes(self) -> bytes:
-        return np.concatenate([[np.uint64(self._limit)], self._ids, self._events]).astype("<u8").tobytes()
+        limit = np.array([self._limit], np.uint64)
+        return np.concatenate([limit, self._ids, self._events, self._rows]).astype("<u8").tobytes()
 
     def merge_bytes(self, data: bytes) -> None:
         words = np.frombuffer(data, "<u8").astype(np.uint64)
         self._limit = min(self._limit, int(words[0]))
-        ids, events = np.split(words[1:], 2)
-        self._join(ids, events)
+        ids, events, rows = np.split(words[1:], 3)
+        self._join(ids, events, rows)
+
+
+@dataclass
+class Ahead:
+    """Rows whose time is later than the clock of the run, and the latest of these times."""
+
+    rows: int = 0
+    latest: int | None = None
+
+    def add(self, rows: int, latest: int | None) -> None:
+        self.rows += rows
+        if latest is not None:
+            self.latest = latest if self.latest is None else max(self.latest, latest)
 
 
 @dataclass
@@ -120,6 +150,7 @@ class Tally:
     files: dict[str, FileTally] = field(default_factory=dict)
     rejects: dict[str, RejectTally] = field(default_factory=dict)
     shared_ids: SharedIds = field(default_factory=SharedIds)
+    ahead: Ahead = field(default_factory=Ahead)
 
     @property
     def rows(self) -> int:
@@ -136,6 +167,7 @@ class Tally:
         shape = {
             "files": {name: [file.rows, file.oldest, file.newest] for name, file in self.files.items()},
             "rejects": {reason: [tally.rows, tally.examples] for reason, tally in self.rejects.items()},
+            "ahead": [self.ahead.rows, self.ahead.latest],
         }
         head = json.dumps(shape).encode()
         return len(head).to_bytes(8, "little") + head + self.shared_ids.to_bytes()
@@ -148,6 +180,7 @@ class Tally:
         for reason, (rows, examples) in shape["rejects"].items():
             found = [tuple((missing, text) for missing, text in example) for example in examples]
             self.rejects.setdefault(reason, RejectTally()).add(rows, found)
+        self.ahead.add(*shape["ahead"])
         self.shared_ids.merge_bytes(data[end:])
 
 

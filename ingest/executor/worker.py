@@ -116,6 +116,7 @@ def sketch(batches: Iterable[Mapping[str, pa.Array]], settings: WorkerSettings) 
         if checked.fault is not None:
             tally.reject(columns, checked.fault, checked.reasons)
         _count_files(tally, columns["file"], checked)
+        _count_ahead(tally, checked, settings.conversion.clock)
         chunk.add(checked)
         if chunk.nbytes >= CHUNK:
             yield from chunk.sketched(tally)
@@ -139,6 +140,12 @@ def _count_files(tally: Tally, names: pa.Array, checked: CheckedRows) -> None:
         here = times[ends[number - 1] if number else 0 : ends[number]]
         oldest, newest = (int(here.min()), int(here.max())) if len(here) else (None, None)
         tally.files.setdefault(name, FileTally()).add(int(rows[number]), oldest, newest)
+
+
+def _count_ahead(tally: Tally, checked: CheckedRows, clock: int) -> None:
+    latest = int(checked.times.max()) if len(checked) else clock
+    if latest > clock:
+        tally.ahead.add(int(np.count_nonzero(checked.times > clock)), latest)
 
 
 class _Chunk:
@@ -175,7 +182,7 @@ class _Chunk:
         if not self._columns[0]:
             return
         sources, ids, times, values, weights = (np.concatenate(parts) for parts in self._columns)
-        labels = _sorted_labels(self._labels)
+        labels = sorted_labels(self._labels)
         self._clear()
         if len(times) == 0:
             return
@@ -194,7 +201,7 @@ class _Chunk:
         }
         found["weight"] = found["events"]
         units = None
-        if weights.max() > 1:
+        if (weights != 1).any():
             units = put(weights, groups.place)
             found["weight"] = np.add.reduceat(units, begins)
         kind = self._settings.conversion.kind
@@ -204,7 +211,7 @@ class _Chunk:
         yield _record(self._settings.schema, len(begins), found)
 
 
-def _sorted_labels(labels: Mapping[int, str]) -> Labels:
+def sorted_labels(labels: Mapping[int, str]) -> Labels:
     if not labels:
         return Labels.none()
     hashes = np.fromiter(labels.keys(), np.uint64, len(labels))

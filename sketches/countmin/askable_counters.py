@@ -17,26 +17,35 @@ from sketches.arrays import Floats, Ints, Words
 from sketches.countmin.counter_contents import CounterContents
 from sketches.countmin.counter_places import ZERO_CODE, clamped, dyadic_parts, level_code
 from sketches.decay import Decay
+from sketches.decay.functions import LastEvents, NoDecay
 from sketches.encoding.value_codes import codes_of, greatest_code, least_code, values_of
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series
-from sketches.events import Kind
-from sketches.family import Askable
+from sketches.events import Extremes, Kind
+from sketches.family import Abilities, Askable, refuse, refuse_other_mass
 from sketches.hashing import hash_one
 from sketches.papers import ECM_SKETCHES
-from sketches.question import DEFAULT_TOP, NEEDS_ORDER, Question
+from sketches.question import DEFAULT_TOP, NEEDS_ORDER, Question, Threshold
 
 Limits = tuple[Floats, Floats, Floats]  # value, lower, upper
 
 FAMILY: Final = "ecm"
-ANSWERED: Final = (
-    "sum",
-    "frequency",
-    "heavy-hitters",
-    "self-join",
-    "inner-product",
-    *sorted(NEEDS_ORDER - {"correlated-count", "correlated-mean"}),
+ABILITIES: Final = Abilities(
+    (
+        "sum",
+        "count",
+        "frequency",
+        "heavy-hitters",
+        "self-join",
+        "inner-product",
+        *sorted(NEEDS_ORDER - {"correlated-mean"}),
+    ),
+    columns=frozenset({"value"}),
+    last_events=True,
 )
+RESTRICTED: Final = frozenset(
+    {"sum", "count", "range-sum", "correlated-sum", "correlated-count"}
+)  # by a range of values
 _ROWS: Final = "; rows count as often as they came"
 
 
@@ -59,7 +68,7 @@ class AskableCounters(CounterContents, Askable):
             value, lower, upper = (items[0].estimate, items[0].lower, items[0].upper) if items else (nothing, 0.0, 1.0)
         else:
             value, lower, upper = (float(limit[0]) for limit in self._limits(question, moments, other))
-        confidence = 1.0 if question.aggregate == "sum" and self.certain else self._confidence(question)
+        confidence = 1.0 if _of_all(question) and self.certain else self._confidence(question)
         return Estimate(
             value, lower, upper, confidence, self._guarantee(question, as_of), self.family, as_of, len(self.size), items
         )
@@ -73,7 +82,7 @@ class AskableCounters(CounterContents, Askable):
             raise UnanswerableError(f"{question.aggregate} has no series in the {self.family} family: ask at one time")
         self._check(question, None)
         value, lower, upper = self._limits(question, moments, None)
-        confidence = 1.0 if question.aggregate == "sum" and self.certain else self._confidence(question)
+        confidence = 1.0 if _of_all(question) and self.certain else self._confidence(question)
         used = np.full(len(moments), len(self.size), np.int64)
         return Series(
             moments,
@@ -88,22 +97,32 @@ class AskableCounters(CounterContents, Askable):
 
     def frequencies(self, values: ArrayLike, decay: Decay | str = "none", as_of: int | None = None) -> Limits:
         """The shares of many values at once: the counters are read once for all of them."""
-        question = Question("frequency", decay, as_of, value=0)
+        question = Question("frequency", decay, as_of, value=0, counting=self.parameters.counting)
+        self._check(question, None)
         moment = question.as_of if question.as_of is not None else self.extremes.newest or 0
         masses = self._values(question, moment, np.asarray(values))
         total = self.total(question, np.array([moment], np.int64))
         return self.shares_of(masses, (float(total[0][0]), float(total[1][0]), float(total[2][0])))
 
     def _check(self, question: Question, other: AskableCounters | None) -> None:
-        if question.aggregate not in ANSWERED or question.of == "value":
-            asked = question.aggregate + (" of the value" if question.of == "value" else "")
-            raise UnanswerableError(f"the ecm family does not answer {asked}; it answers {', '.join(ANSWERED)}")
-        if question.aggregate in NEEDS_ORDER and len(self.size):
+        refuse(self.family, ABILITIES, question)
+        sides = [one for one in (self, other) if one is not None]
+        seen = Extremes.merged([one.extremes for one in sides])
+        refuse_other_mass(self.family, question, self.parameters.counting, seen)
+        for one in sides:
+            one._check_decay(question.decay)
+        if question.where and (question.where.key is not None or question.aggregate not in RESTRICTED):
+            raise UnanswerableError(
+                f"the ecm family cannot restrict {question.aggregate} to events where {question.where.words()}; a "
+                f"range of whole numbers restricts {', '.join(sorted(RESTRICTED))}"
+            )
+        if (question.aggregate in NEEDS_ORDER or question.where) and len(self.size):
+            asked = question.aggregate if question.aggregate in NEEDS_ORDER else f"{question.aggregate} over a range"
             if self.kind is Kind.KEY:
-                raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
+                raise UnanswerableError(f"{asked} needs ordered values, but this stream's values are text")
             if not self.has_ranges:
                 raise UnanswerableError(
-                    f"{question.aggregate} needs an ecm sketch of whole numbers built with bits, their domain's size"
+                    f"{asked} needs an ecm sketch of whole numbers built with bits, their domain's size"
                 )
         if question.aggregate in ("self-join", "inner-product") and self.parameters.keeping == "rw":
             raise UnanswerableError(
@@ -120,6 +139,20 @@ class AskableCounters(CounterContents, Askable):
                     f"{other.parameters}"
                 )
 
+    def _check_decay(self, decay: Decay) -> None:
+        last = isinstance(decay, LastEvents)
+        if self.parameters.basis == "count" and not (last or isinstance(decay, NoDecay)):
+            raise UnanswerableError(
+                f"this ecm sketch knows the order of its arrivals and not their times (basis = 'count'), so it cannot "
+                f"answer under {decay.spec}: ask for the newest arrivals, such as last:10000, or build it with basis = "
+                "'time'"
+            )
+        if last and self.parameters.basis == "time" and not self.counts_events:
+            raise UnanswerableError(
+                f"this ecm sketch cannot tell where the newest events of {decay.spec} begin: its log is of weight, not "
+                "of events (counting = 'weight')"
+            )
+
     def _confidence(self, question: Question) -> float:
         confidence = 1.0 - self.parameters.delta
         if question.confidence is not None and question.confidence > confidence:
@@ -134,34 +167,38 @@ class AskableCounters(CounterContents, Askable):
         chance = f"with probability {1.0 - parameters.delta:.3g}"
         point, join = f"{parameters.point_error(depth):.3g}", f"{parameters.join_error(depth):.3g}"
         lost = f"; counters, aggregated {depth} times, err by {parameters.counter_error(depth):.3g}" if depth else ""
+        whole = "decayed count" if parameters.counting == "events" else "decayed sum"
+        last = isinstance(question.decay, LastEvents)
+        if last and parameters.basis == "time":
+            lost += "; where the newest events begin is known but for an entry of the log of all arrivals"
         match question.aggregate:
-            case "sum" if parameters.keeping == "rw":
+            case "sum" | "count" if _of_all(question) and parameters.keeping == "rw":
                 bound = f"within {parameters.window_error:.3g} of itself {chance} ({ECM_SKETCHES} §4.2.2)"
-            case "sum":
+            case "sum" | "count" if _of_all(question):
                 bucket = f"the oldest bucket of each log sets them ({ECM_SKETCHES} §3)"
                 return f"never outside its bounds: {bucket}{lost}{_ROWS}"
             case "self-join" | "inner-product":
-                bound = f"within {join} of the product of the decayed sums {chance} ({ECM_SKETCHES}, Theorem 2)"
+                bound = f"within {join} of the product of the {whole}s {chance} ({ECM_SKETCHES}, Theorem 2)"
+            case "heavy-hitters" if not self.has_ranges and as_of < (self.extremes.newest or as_of):
+                bound = f"shares within {point} {chance}; values that were heavy only at earlier times may be missing"
+            case "heavy-hitters" if last:
+                bound = f"no value with a share of φ is missing; {chance} the shares are within their bounds"
             case "heavy-hitters":
                 bound = (
                     f"no value with a share of φ + {parameters.epsilon:.3g} is missing; {chance} none below φ listed "
                     f"({ECM_SKETCHES}, Theorem 5)"
                 )
-                if self.extremes.newest is not None and as_of < self.extremes.newest and not self.has_ranges:
-                    bound = (
-                        f"shares within {point} {chance}; values that were heavy only at earlier times may be missing"
-                    )
             case "frequency":
-                bound = f"within {point} of the decayed sum {chance} ({ECM_SKETCHES}, Theorem 1)"
+                bound = f"within {point} of the {whole} {chance} ({ECM_SKETCHES}, Theorem 1)"
             case _:
-                bound = f"within {point} of the decayed sum, for each dyadic part, {chance} ({ECM_SKETCHES}, Theorem 1)"
+                bound = f"within {point} of the {whole}, for each dyadic part, {chance} ({ECM_SKETCHES}, Theorem 1)"
         return f"a priori: {bound}{lost}{_ROWS}"
 
     # Answers.
 
     def _limits(self, question: Question, moments: Ints, other: AskableCounters | None) -> Limits:
         match question.aggregate:
-            case "sum":
+            case "sum" | "count" if _of_all(question):
                 return self.total(question, moments)
             case "self-join":
                 return self._product(question, moments, self)
@@ -193,19 +230,25 @@ class AskableCounters(CounterContents, Askable):
         total = tuple(float(limit[0]) for limit in self.total(question, moments))
         if question.aggregate == "frequency":
             mass = self._values(question, moment, np.array([question.value]))
-        elif question.tau_quantile is not None:
-            middle, least, most = self._quantile(question, moment, question.tau_quantile)
-            if math.isnan(middle):
-                mass = (np.zeros(1), np.zeros(1), np.zeros(1))
-            else:
-                ends = [self._range(question, moment, int(tau), self._last) for tau in (middle, least, most)]
-                mass = (ends[0][0], ends[2][1], ends[1][2])
+        elif question.threshold is not None:
+            mass = self._above(question, moment, question.threshold)
         else:
             mass = self._range(question, moment, *self._ends(question))
-        if question.aggregate in ("range-sum", "correlated-sum"):
+        if question.aggregate in RESTRICTED:
             return float(np.clip(mass[0][0], mass[1][0], mass[2][0])), float(mass[1][0]), float(mass[2][0])
         value, lower, upper = self.shares_of(mass, total)  # type: ignore[arg-type]
         return float(value[0]), float(lower[0]), float(upper[0])
+
+    def _above(self, question: Question, moment: int, threshold: Threshold) -> Limits:
+        """What the values weigh from a multiple of a quantile on: the less, the greater the quantile may be."""
+        assert threshold.phi is not None  # a mean was refused
+        quantiles = self._quantile(question, moment, threshold.phi)
+        if math.isnan(quantiles[0]):
+            return np.zeros(1), np.zeros(1), np.zeros(1)
+        low, high = self._ends(question)
+        lows = (least_code(threshold.factor * tau, Kind.INTEGER) - ZERO_CODE for tau in quantiles)
+        middle, most, least = (self._range(question, moment, max(low, begin), high) for begin in lows)
+        return middle[0], least[1], most[2]
 
     def _values(self, question: Question, moment: int, values: NDArray[Any]) -> Limits:
         """The decayed weight of each value; 0 for a value that no event can have."""
@@ -239,10 +282,11 @@ class AskableCounters(CounterContents, Askable):
             low = max(low, least_code(question.low, Kind.INTEGER) - ZERO_CODE)
         if question.high is not None:
             high = min(high, greatest_code(question.high, Kind.INTEGER) - ZERO_CODE)
-        if question.tau is not None:
-            assert not isinstance(question.tau, str)
+        if question.tau is not None and not isinstance(question.tau, str):
             low = max(low, least_code(question.tau, Kind.INTEGER) - ZERO_CODE)
-        return low, high
+        where = question.where.range_of("value").closed(whole=True)
+        low = max(low, least_code(where.low, Kind.INTEGER) - ZERO_CODE)
+        return low, min(high, greatest_code(where.high, Kind.INTEGER) - ZERO_CODE)
 
     def _range(self, question: Question, moment: int, low: int, high: int) -> Limits:
         """The weight of a range: the sum over the dyadic ranges that make it up (E §6.1)."""
@@ -294,15 +338,17 @@ class AskableCounters(CounterContents, Askable):
         has that share in a suffix of some epoch, where it was kept as a candidate if φ ≥ ε.
         """
         total = tuple(float(limit[0]) for limit in self.total(question, np.array([moment], np.int64)))
-        codes = self.candidates
+        codes, last = self.candidates, isinstance(question.decay, LastEvents)
         if question.phi is not None and self.has_ranges:
-            codes = self._tested(question, moment, question.phi * total[0])
+            codes = self._tested(question, moment, question.phi * total[1 if last else 0])
         if len(codes) == 0 or total[2] == 0.0:
             return ()
         value, lower, upper = self.shares_of(self.point_masses(question, moment, codes), total)  # type: ignore[arg-type]
         order = np.lexsort((codes, -value))
         order = order[value[order] > 0.0]
-        if question.phi is not None:
+        if question.phi is not None and last:
+            order = order[upper[order] >= question.phi]  # where the window begins is uncertain: whoever may be heavy
+        elif question.phi is not None:
             order = order[value[order] >= self._threshold(question.phi)]
         if question.top is not None or question.phi is None:
             order = order[: question.top or DEFAULT_TOP]
@@ -337,3 +383,8 @@ class AskableCounters(CounterContents, Askable):
 def _stacked(found: Sequence[tuple[float, float, float]]) -> Limits:
     value, lower, upper = (np.array([each[part] for each in found]) for part in range(3))
     return value, lower, upper
+
+
+def _of_all(question: Question) -> bool:
+    """Whether it asks what all arrivals weigh together: the last counter alone answers."""
+    return question.aggregate in ("sum", "count") and not question.where

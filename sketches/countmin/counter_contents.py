@@ -6,6 +6,7 @@ its counters, and at least that less ε_cm of the total, except by chance (paper
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,11 +16,16 @@ from numpy.typing import NDArray
 from sketches.arrays import Floats, Ints, Limits, Words
 from sketches.countmin.counter_places import places_of
 from sketches.countmin.ecm_parameters import EcmParameters
+from sketches.decay.functions import LastEvents
 from sketches.events import Extremes, Kind, Labels
 from sketches.question import Question
 from sketches.time_ranges import TimeRanges
 
+Factors = Callable[[TimeRanges, slice], tuple[Floats, Floats]]  # least and greatest f by range, for some moments
+
 _CHUNK: Final = 1 << 21
+_EVER: Final = np.iinfo(np.int64).min  # the beginning of a window that holds everything
+_ROUNDING: Final = 1e-9  # of a number of arrivals that is a sum of shares of entries
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,25 @@ class CounterContents:
         return self.kind is Kind.INTEGER and self.parameters.bits > 0
 
     def contents_of(self, question: Question, moments: Ints, cells: NDArray[np.intp]) -> Limits:
-        """The decayed content of some counters: value, lower and upper limit, a row a moment, a column a counter."""
+        """The decayed content of some counters: value, lower and upper limit, a row a moment, a column a counter.
+
+        The newest arrivals by number are a window that begins no later and no earlier than two known times: what the
+        narrower window holds at least, and the wider one at most.
+        """
+        decay = question.decay
+        if not isinstance(decay, LastEvents):
+            newest = float(decay(0.0))
+            return self._contents(cells, moments, lambda ranges, part: ranges.factors(decay, moments[part]), newest)
+        begins = self.begin_of_newest(decay.count, moments)[:2]
+        narrow, wide = (self._contents(cells, moments, _since(begin, moments)) for begin in begins)
+        return (narrow[0] + wide[0]) / 2.0, narrow[1], wide[2]
+
+    def _contents(self, cells: NDArray[np.intp], moments: Ints, factors: Factors, newest: float = 1.0) -> Limits:
+        """`contents_of` by the limits of f; `newest` is the greatest f that there is."""
         lengths = self.bounds[cells + 1] - self.bounds[cells]
         which = np.repeat(self.bounds[cells] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
         which = which + np.arange(len(which))
-        ranges = TimeRanges(self.start[which], self.end[which], self.parameters.clock)
+        ranges = TimeRanges(self.start[which], self.end[which], self.parameters.unit)
         size, error = self.size[which], self.error[which]
         sure = error == 0.0
         found = [np.zeros((len(moments), len(cells))) for _ in range(3)]
@@ -61,12 +81,11 @@ class CounterContents:
         if len(which) == 0:
             return found[0], found[1], found[2]
         begins = np.concatenate(([0], np.cumsum(lengths[used])[:-1]))
-        decay = question.decay
-        newest = float(decay(0.0))
         step = max(1, _CHUNK // len(which))
         for begin in range(0, len(moments), step):
-            here = moments[begin : begin + step]
-            least, most = ranges.factors(decay, here)
+            part = slice(begin, begin + step)
+            here = moments[part]
+            least, most = factors(ranges, part)
             come = self.end[which] <= here[:, None]
             # the newest arrival of an entry came at its end, the others since the end of the entry before
             least, most = (size - 1.0) * least + most * come, (size - ~come) * most
@@ -77,13 +96,58 @@ class CounterContents:
                 least = np.where(sure, least, (middle - after) / (1.0 + error))
                 most = np.where(sure, most, (middle + after) / np.maximum(1.0 - error, 1e-9))
             for limit, content in zip(found, (middle, least, most), strict=True):
-                limit[begin : begin + step, used] = np.add.reduceat(content, begins, axis=1)
+                limit[part, used] = np.add.reduceat(content, begins, axis=1)
         rounding = 1e-12 + len(which) * 2.0**-52  # of f, and of a sum of so many
         return found[0], np.maximum(found[1], 0.0) * (1.0 - rounding), found[2] * (1.0 + rounding)
 
     def total(self, question: Question, moments: Ints) -> Limits:
-        value, lower, upper = self.contents_of(question, moments, np.array([len(self.bounds) - 2]))
-        return value[:, 0], lower[:, 0], upper[:, 0]
+        """What all arrivals weigh, which the last counter holds."""
+        contents = self.contents_of(question, moments, np.array([len(self.bounds) - 2]))
+        value, lower, upper = (limit[:, 0] for limit in contents)
+        if isinstance(question.decay, LastEvents) and self.counts_events:
+            # of the newest N there are N, or all that came, and more only where several came at the time of the oldest
+            count = question.decay.count
+            lower = np.maximum(lower, np.minimum(count, self.begin_of_newest(count, moments)[2]))
+            value, upper = np.maximum(value, lower), np.maximum(upper, lower)
+        return value, lower, upper
+
+    @property
+    def counts_events(self) -> bool:
+        """Whether an arrival in a log is an event."""
+        return self.parameters.counting == "events" or self.extremes.unit_weights
+
+    def begin_of_newest(self, count: float, moments: Ints) -> tuple[Ints, Ints, Floats]:
+        """When the newest `count` arrivals as of each moment begin: at the latest, at the earliest, as the log of all
+        arrivals tells; and how many arrivals there are by then at least."""
+        if self.parameters.basis == "count":  # an arrival's time is its number
+            newest = np.minimum(moments, self.extremes.newest or 0)
+            return newest - int(count) + 1, newest - int(count) + 1, np.maximum(newest, 0).astype(np.float64)
+        latest, earliest = np.full(len(moments), _EVER), np.full(len(moments), _EVER)
+        known = np.zeros(len(moments))
+        log = slice(self.bounds[-2], self.bounds[-1])
+        start, end, size, error = self.start[log], self.end[log], self.size[log], self.error[log]
+        last = np.minimum(size, 1.0)  # an entry's newest arrival is at its end, the others at its start or later
+        times, errors = np.concatenate((start, end, end)), np.tile(error, 3)
+        order = np.argsort(times, kind="stable")[::-1]
+        less, more = 1.0 + error, np.maximum(1.0 - error, 1e-9)
+        none, slack = np.zeros(len(size)), _ROUNDING if error.any() else 0.0
+        for at, now in enumerate(moments.tolist() if len(size) else ()):
+            come = end <= now
+            surely = np.concatenate(((size - last) * come, last * come, none))
+            maybe = np.concatenate((none, none, (size - ~come) * (start <= now)))
+            middle = (surely + maybe) / 2.0
+            after = 2.0 * error * size * ~come
+            least = np.where(errors == 0.0, surely, middle / np.tile(less, 3))[order].cumsum() - (after / less).sum()
+            most = np.where(errors == 0.0, maybe, middle / np.tile(more, 3))[order].cumsum() + (after / more).sum()
+            for begin, counted, goal in (
+                (latest, most, count * (1.0 - slack)),
+                (earliest, least, count * (1.0 + slack)),
+            ):
+                reached = int(np.searchsorted(counted, goal))
+                if reached < len(order):
+                    begin[at] = min(int(times[order[reached]]), now)
+            known[at] = max(least[-1], 0.0)
+        return latest, earliest, known
 
     def cells_of(self, codes: Words, level: int) -> NDArray[np.intp]:
         """The counters of codes (or of their dyadic ranges at a level), a row of counters each."""
@@ -112,3 +176,15 @@ class CounterContents:
             high = np.minimum(np.nan_to_num(upper / least, nan=1.0, posinf=1.0), 1.0) if least else np.ones(len(value))
         low = lower / most
         return np.clip(value / max(whole, 1e-300), low, high), low, high
+
+
+def _since(begins: Ints, moments: Ints) -> Factors:
+    """The limits of f, 1 from a time on that each moment has for itself and 0 before."""
+
+    def factors(ranges: TimeRanges, part: slice) -> tuple[Floats, Floats]:
+        now, begin = moments[part, None], begins[part, None]
+        least = (ranges.last <= now) & (ranges.first >= begin)
+        most = (ranges.first <= now) & (np.minimum(ranges.last, now) >= begin)
+        return least.astype(np.float64), most.astype(np.float64)
+
+    return factors

@@ -17,15 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sketches.arrays import Floats, Ints, Words, frozen
-from sketches.countmin.askable_counters import ANSWERED, FAMILY, AskableCounters
+from sketches.countmin.askable_counters import ABILITIES, FAMILY, RESTRICTED, AskableCounters
 from sketches.countmin.counter_places import clamped
 from sketches.countmin.counting import count_logs, count_waves, heavy_rows
 from sketches.countmin.ecm_parameters import EcmParameters, Keeping, Purpose
 from sketches.countmin.log_bytes import read_logs, write_logs
 from sketches.countmin.randomised_waves import Waves, capacity
 from sketches.countmin.window_logs import Basis, Logs, aggregated, room
+from sketches.decay.functions import LastEvents
 from sketches.encoding.bodies import read_head, write_head
-from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
+from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
 from sketches.encoding.value_codes import codes_of
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.estimate import Estimate, Series
@@ -33,7 +34,7 @@ from sketches.event_rules import MAX_TIME
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Built, Promise, Sketch, mergeable
 from sketches.papers import ECM_SKETCHES
-from sketches.question import NEEDS_ORDER, Question
+from sketches.question import NEEDS_ORDER, Counting, Question
 from sketches.units import SECOND, TimeUnit
 
 
@@ -41,19 +42,25 @@ from sketches.units import SECOND, TimeUnit
 class Ecm(Sketch):
     """Mergeable Count-Min sketch over sliding windows: how often keys came, in any window, under any decay.
 
-    Question: decayed sum of the weights; frequency of a value; heavy hitters; self-join size and inner product of two
-    sources; for whole numbers, where built with `bits`, rank, quantiles, and sums and shares over v ≥ tau or a range.
+    Question: decayed count of the events or, where built with `counting="weight"`, decayed sum of the weights; of that,
+    frequency of a value; heavy hitters; self-join size and inner product of two sources; for whole numbers, where built
+    with `bits`, rank, quantiles, and counts (or sums) and shares over v ≥ tau or a range. Under any decay, or over the
+    newest N events.
 
-    Guarantee: with D the decayed sum, a frequency errs by at most ε·D with probability 1 - δ over the seed (E, Theorems
-    1 and 3), an inner product by at most ε·D·D' where built for `purpose="inner"` (Theorem 2). Heavy hitters of φ:
-    every value with a share of φ + ε is listed, and with probability 1 - δ none with less than φ (Theorem 5). The sum
-    itself is never outside its bounds. The logs of epochs and sources that are asked together lose nothing; what is
-    merged to be stored h times has counters that err by (1 + ε)^(h + 1) - 1 instead of ε (E §5.1), and answers say so.
+    Guarantee: with D the decayed count (or sum), a frequency errs by at most ε·D with probability 1 - δ over the seed
+    (E, Theorems 1 and 3), an inner product by at most ε·D·D' where built for `purpose="inner"` (Theorem 2). Heavy
+    hitters of φ: every value with a share of φ + ε is listed, and with probability 1 - δ none with less than φ (Theorem
+    5). D itself is never outside its bounds. The logs of epochs and sources that are asked together lose nothing; what
+    is merged to be stored h times has counters that err by (1 + ε)^(h + 1) - 1 instead of ε (E §5.1), and answers say
+    so.
 
     Not bounded: heavy hitters as of a time before the newest event, of which some may be missing unless built with
     `bits`; values below ε·D, of which the estimate is only an upper bound; sums over ranges err by ε_cm·D for each of
-    up to `bits` dyadic parts. Rows that come twice count twice. With `basis="count"` windows are of the last arrivals,
-    in steps of one second each, and such sketches cannot be merged (E §5.1, Figure 2).
+    up to `bits` dyadic parts. Rows that come twice count twice. Over the newest N events, where these begin is known
+    but for an entry of the log of all arrivals, which widens the intervals; the promise of Theorem 5 is then only that
+    no value with a share of φ is missing. With `basis="count"` it is known exactly, ties cut; but only the newest N
+    arrivals or all of them can be asked for, as-of times are numbers of arrivals, and such sketches cannot be merged (E
+    §5.1, Figure 2).
 
     Memory: (e/ε_cm)·ln(1/δ) counters of O(log N/ε_sw) times each: ε = δ = 0.1 keeps 168 counters, 22,000 times of a
     million arrivals, 45 kB on the wire; with `bits` as many more for each bit.
@@ -69,8 +76,9 @@ class Ecm(Sketch):
     """
 
     family: ClassVar[str] = FAMILY
+    one_mass: ClassVar[bool] = True
     merged_to_answer: ClassVar[bool] = False
-    abilities: ClassVar[Abilities] = Abilities(ANSWERED)
+    abilities: ClassVar[Abilities] = ABILITIES
 
     parameters: EcmParameters
     logs: Logs | Waves = field(repr=False)
@@ -93,34 +101,27 @@ class Ecm(Sketch):
         bits: int = 0,
         seed: int = 0,
         unit: TimeUnit = SECOND,
+        counting: Counting = "events",
     ) -> Ecm:
         """Count a batch of events.
 
         `keeping` is how counters remember: exponential histograms ("eh"), deterministic or randomised waves ("dw",
         "rw"); `purpose` is the question that ε is for, "point" or "inner"; `bits` the size of the domain for ranges of
-        whole numbers.
+        whole numbers; with `counting="weight"` an event counts as often as its weight says, not once.
         """
-        return cls._of(events, EcmParameters(epsilon, delta, keeping, purpose, basis, bits, unit, seed))
+        return cls._of(events, EcmParameters(epsilon, delta, keeping, purpose, basis, bits, unit, seed, counting))
 
     @classmethod
     def _of(cls, events: Events, parameters: EcmParameters) -> Ecm:
         extremes = Extremes.of(events)
+        if parameters.basis == "count" and len(events):
+            extremes = replace(extremes, oldest=1, newest=len(events))
+        events, times = _counted(events, parameters)
         kind = events.kind
         codes = codes_of(events.values, kind)
         if kind is Kind.INTEGER:
             codes = clamped(codes, parameters.bits)
         weights = events.weights if events.weights is not None else np.empty(0, np.int64)
-        times = events.times
-        if (times[1:] < times[:-1]).any():
-            order = np.argsort(times, kind="stable")
-            times, codes = times[order], codes[order]
-            weights = weights[order] if len(weights) else weights
-            ordered = weights if len(weights) else None
-            events = Events(events.ids[order], times, events.values[order], ordered, events.labels, kind)
-        if parameters.basis == "count":
-            times = np.arange(1, len(times) + 1)
-            if len(times):
-                extremes = replace(extremes, oldest=1, newest=len(times))
         columns = (frozen(np.ascontiguousarray(codes)), frozen(np.ascontiguousarray(weights)))
         clock = frozen(np.ascontiguousarray(times))
         logs: Logs | Waves
@@ -186,10 +187,19 @@ class Ecm(Sketch):
             return None  # names are kept of values that were heavy up to the newest event
         if built.own.get("basis", "time") != "time" or (built.own.get("keeping") == "rw" and joins):
             return None
+        ranged = question.aggregate in NEEDS_ORDER
+        if question.where:
+            ranged = True
+            if not bits or question.where.key is not None or question.aggregate not in RESTRICTED:
+                return None
         width = 2.0 * built.epsilon * (built.past_factor(question.decay) if past else 1.0)
+        if isinstance(question.decay, LastEvents):
+            if built.weighted and built.counting == "weight":
+                return None
+            width *= 2.0  # where the window begins is as uncertain as what is in it
         if joins:
             return Promise(width, False, f"within {built.epsilon:.3g} of the squared sum {built.likely}")
-        parts = float(bits) if bits and question.aggregate in NEEDS_ORDER else 1.0
+        parts = float(bits) if bits and ranged else 1.0
         return Promise(width * parts, False, f"within {built.epsilon:.3g} of the sum {built.likely}, repeats counted")
 
     @cached_property
@@ -219,8 +229,8 @@ class Ecm(Sketch):
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Ecm:
-        parameters = EcmParameters.from_bytes(envelope.parameters, envelope.seed)
-        reader = Reader(envelope.body)
+        parameters = EcmParameters.from_bytes(envelope.parameters, envelope.seed, envelope.version)
+        reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
         depth, count = reader.varint(), reader.varint()
         if count > reader.remaining or depth > 1 << 20:
@@ -243,6 +253,27 @@ class Ecm(Sketch):
     def kept(self) -> int:
         """Times in the sketch."""
         return len(self.logs.time if isinstance(self.logs, Waves) else self.logs.end)
+
+
+def _counted(events: Events, parameters: EcmParameters) -> tuple[Events, Ints]:
+    """The events that add to counters, in the order of their times, and these times (or the numbers of the arrivals).
+
+    An event of weight 0 is an arrival, but adds nothing where weights are counted.
+    """
+    weights = None if parameters.counting == "events" else events.weights
+    times = events.times
+    order = np.argsort(times, kind="stable") if (times[1:] < times[:-1]).any() else None
+    if order is not None:
+        times, weights = times[order], None if weights is None else weights[order]
+    clock = np.arange(1, len(times) + 1) if parameters.basis == "count" else times
+    if weights is not None and not weights.all():
+        adding = np.flatnonzero(weights)
+        order = adding if order is None else order[adding]
+        times, clock, weights = times[adding], clock[adding], weights[adding]
+        if (weights == 1).all():
+            weights = None
+    ids, values = (events.ids, events.values) if order is None else (events.ids[order], events.values[order])
+    return Events(ids, times, values, weights, events.labels, events.kind), clock
 
 
 def _merged_logs(sketches: Sequence[Ecm], parameters: EcmParameters) -> tuple[Logs | Waves, int]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from sketches.arrays import Words
 from sketches.countmin.window_logs import BASES, Basis, aggregated_error
-from sketches.encoding.envelope import Reader, Writer
+from sketches.encoding.envelope import FORMAT_VERSION, Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.events import Kind
 from sketches.hashing import refuse_seed, salt
-from sketches.units import SECOND, TimeUnit
+from sketches.question import COUNTINGS, Counting
+from sketches.units import TimeUnit
 
 Keeping = Literal["eh", "dw", "rw"]
 Purpose = Literal["point", "inner"]
@@ -29,7 +30,7 @@ class EcmParameters:
     """Accuracy and what it is for; sketches merge only where all of this agrees.
 
     `bits` is the size of the domain of whole numbers over which ranges are asked, 0 where none are; values beyond its
-    ends count as the ends.
+    ends count as the ends. `counting` is what an event adds to its counters: 1, or its weight.
     """
 
     epsilon: float
@@ -40,6 +41,7 @@ class EcmParameters:
     bits: int
     unit: TimeUnit
     seed: int
+    counting: Counting = "events"
 
     def __post_init__(self) -> None:
         for name, number in (("epsilon", self.epsilon), ("delta", self.delta)):
@@ -51,6 +53,7 @@ class EcmParameters:
             ("keeping", self.keeping, KEEPINGS),
             ("purpose", self.purpose, PURPOSES),
             ("basis", self.basis, BASES),
+            ("counting", self.counting, COUNTINGS),
         ):
             if choice not in known:
                 raise WaneError(f"{name} is {choice!r}; it must be one of {', '.join(known)}")
@@ -94,11 +97,6 @@ class EcmParameters:
         return max(1, math.ceil(math.log((2.0 if self.keeping == "rw" else 1.0) / self.delta)))
 
     @property
-    def clock(self) -> TimeUnit:
-        """The length of a step of time; where windows are of the last arrivals, a second for each."""
-        return SECOND if self.basis == "count" else self.unit
-
-    @property
     def salts(self) -> Words:
         """One for each row of each level: rows of one level after the other."""
         return np.array([salt(self.seed, row) for row in range(self.rows * (1 + self.bits))], np.uint64)
@@ -121,21 +119,25 @@ class EcmParameters:
         writer.u8(self.bits)
         writer.u64(self.unit.numerator)
         writer.u64(self.unit.denominator)
+        writer.u8(COUNTINGS.index(self.counting))
         return writer.to_bytes()
 
     @classmethod
-    def from_bytes(cls, data: bytes, seed: int) -> EcmParameters:
-        reader = Reader(data)
+    def from_bytes(cls, data: bytes, seed: int, version: int = FORMAT_VERSION) -> EcmParameters:
+        reader = Reader(data, version)
         epsilon, delta = reader.f64(), reader.f64()
         keeping, purpose, basis, bits = reader.u8(), reader.u8(), reader.u8(), reader.u8()
         unit = TimeUnit(reader.u64(), reader.u64())
+        counting = reader.u8() if version > 1 else COUNTINGS.index("weight")  # before there was a choice
         reader.done()
-        if keeping >= len(KEEPINGS) or purpose >= len(PURPOSES) or basis >= len(BASES):
+        choices = ((keeping, KEEPINGS), (purpose, PURPOSES), (basis, BASES), (counting, COUNTINGS))
+        if any(choice >= len(known) for choice, known in choices):
             raise CorruptError("the counters of an ecm sketch are of an unknown kind")
         if not (unit.numerator and unit.denominator):
             raise CorruptError("the time unit of a sketch is not a number of seconds")
         try:
-            return cls(epsilon, delta, KEEPINGS[keeping], PURPOSES[purpose], BASES[basis], bits, unit, seed)
+            accuracy = cls(epsilon, delta, KEEPINGS[keeping], PURPOSES[purpose], BASES[basis], bits, unit, seed)
+            return replace(accuracy, counting=COUNTINGS[counting])
         except WaneError as error:
             raise CorruptError(f"the parameters of a sketch are out of range: {error}") from error
 

@@ -28,7 +28,8 @@ def read_logs(reader: Reader, parameters: EcmParameters, kind: Kind, extremes: E
     if totals.astype(np.float64).max() > MAX_TIME:
         raise CorruptError("there are more arrivals than can be counted")
     counts = totals.view(np.int64)
-    if (extremes.newest is None) != (counts[-1] == 0) or counts.max() != counts[-1]:
+    weightless = parameters.counting == "weight" and extremes.greatest_weight == 0
+    if (extremes.newest is None or weightless) != (counts[-1] == 0) or counts.max() != counts[-1]:
         raise CorruptError("the counters do not add up")
     used = counts > 0
     oldest = np.zeros(cells, np.int64)

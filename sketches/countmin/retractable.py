@@ -24,25 +24,36 @@ from sketches.errors import CorruptError, EventError, QuestionError, Unanswerabl
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
-from sketches.family import Abilities, Built, Promise, Sketch, mergeable
+from sketches.family import Abilities, Built, Promise, Sketch, mergeable, refuse, refuse_other_mass
 from sketches.hashing import finalise_one, hash_one, salt
 from sketches.papers import OUT_OF_ORDER_STREAMS
-from sketches.question import Question
+from sketches.question import COUNTINGS, Counting, Question
 from sketches.units import SECOND, TimeUnit
 
 
 @dataclass(frozen=True, slots=True)
 class CountMinParameters:
-    """The decay, ε and δ: sketches merge only where all of this, and the seed of the hashes, agrees."""
+    """The decay, ε and δ, and what an event counts: sketches merge only where all of this, and the seed, agrees."""
 
     decayed: ExponentialParameters
     delta: float
+    counting: Counting = "events"
 
     @classmethod
-    def of(cls, epsilon: float, delta: float, decay: Decay | str, unit: TimeUnit, seed: int) -> CountMinParameters:
+    def of(
+        cls,
+        epsilon: float,
+        delta: float,
+        decay: Decay | str,
+        unit: TimeUnit,
+        seed: int,
+        counting: Counting = "events",
+    ) -> CountMinParameters:
         if not 1e-9 <= delta < 1:
             raise WaneError(f"delta is {delta!r}; it must be at least 1e-9 and below 1")
-        return cls(ExponentialParameters.of(epsilon, decay, unit, seed), float(delta))
+        if counting not in COUNTINGS:
+            raise WaneError(f"counting is {counting!r}; it must be one of {', '.join(COUNTINGS)}")
+        return cls(ExponentialParameters.of(epsilon, decay, unit, seed), float(delta), counting)
 
     @property
     def rows(self) -> int:
@@ -61,27 +72,32 @@ class CountMinParameters:
         writer = Writer()
         writer.f64(self.delta)
         writer.blob(self.decayed.to_bytes())
+        writer.u8(COUNTINGS.index(self.counting))
         return writer.to_bytes()
 
     @classmethod
-    def from_bytes(cls, data: bytes, seed: int) -> CountMinParameters:
-        reader = Reader(data)
+    def from_bytes(cls, data: bytes, seed: int, version: int = FORMAT_VERSION) -> CountMinParameters:
+        reader = Reader(data, version)
         delta, decayed = reader.f64(), ExponentialParameters.from_bytes(reader.blob(), seed)
+        counting = reader.u8() if version > 1 else COUNTINGS.index("weight")  # before there was a choice
         reader.done()
+        if counting >= len(COUNTINGS):
+            raise CorruptError("what the counters of a sketch count is unknown")
         if not 1e-9 <= delta < 1:
             raise CorruptError(f"delta is {delta!r}; it must be at least 1e-9 and below 1")
-        return cls(decayed, delta)
+        return cls(decayed, delta, COUNTINGS[counting])
 
 
 @dataclass(frozen=True)
 class Retractable(Sketch):
     """Mergeable Count-Min sketch of a stream under one exponential decay, from which events can be taken back.
 
-    Question: decayed sum, and the frequency of a value, a number or a key. As of the newest event or later.
+    Question: decayed count of the events or, where built with `counting="weight"`, decayed sum of the weights; of that,
+    the frequency of a value, a number or a key. As of the newest event or later.
 
-    Guarantee: the sum is exact but for rounding. The frequency of a value is at most the estimate and, with probability
-    at least 1 - δ over the seed, at least the estimate less ε. Both hold after deletions too, as long as only events
-    are taken back that were put in.
+    Guarantee: the count or sum is exact but for rounding. The frequency of a value is at most the estimate and, with
+    probability at least 1 - δ over the seed, at least the estimate less ε. Both hold after deletions too, as long as
+    only events are taken back that were put in.
 
     Not bounded: what a deletion of an event does that was never put in. Nothing else is answered.
 
@@ -97,7 +113,8 @@ class Retractable(Sketch):
     """
 
     family: ClassVar[str] = "retractable"
-    abilities: ClassVar[Abilities] = Abilities(("sum", "frequency"), past=False, fixed_decay=True)
+    one_mass: ClassVar[bool] = True
+    abilities: ClassVar[Abilities] = Abilities(("sum", "count", "frequency"), past=False, fixed_decay=True)
 
     parameters: CountMinParameters
     counters: Floats = field(repr=False)  # rows by columns, as of the newest event
@@ -116,9 +133,13 @@ class Retractable(Sketch):
         delta: float = 0.05,
         seed: int = 0,
         unit: TimeUnit = SECOND,
+        counting: Counting = "events",
     ) -> Retractable:
-        """Count a batch of events for an exponential decay; `unit` is the length of one step of their times."""
-        return cls._of(events, CountMinParameters.of(epsilon, delta, decay, unit, seed))
+        """Count a batch of events for an exponential decay; `unit` is the length of one step of their times.
+
+        With `counting="weight"` an event counts as often as its weight says, not once.
+        """
+        return cls._of(events, CountMinParameters.of(epsilon, delta, decay, unit, seed, counting))
 
     @classmethod
     def _of(cls, events: Events, parameters: CountMinParameters) -> Retractable:
@@ -127,7 +148,7 @@ class Retractable(Sketch):
         if extremes.newest is None:
             return cls(parameters, counters, 0.0, 0, Kind.INTEGER, extremes)
         decayed = parameters.decayed.worth(extremes.newest, events.times)
-        if events.weights is not None:
+        if events.weights is not None and parameters.counting == "weight":
             decayed *= events.weights
         codes = codes_of(events.values, events.kind)
         _count(counters, frozen(codes), frozen(decayed), parameters.salts, parameters.bits)
@@ -168,7 +189,7 @@ class Retractable(Sketch):
 
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        if question.aggregate == "sum":
+        if question.aggregate in ("sum", "count"):
             return Promise(0.0, True, "never outside its bounds, which rounding alone sets apart")
         return Promise(built.epsilon, False, f"at most {built.epsilon:.3g} too large {built.likely}")
 
@@ -176,9 +197,8 @@ class Retractable(Sketch):
         """The sum, or the share of a value with its interval."""
         decayed = self.parameters.decayed
         as_of = question.as_of if question.as_of is not None else self.extremes.newest or 0
-        if not self.abilities.include(question):
-            answered = " and ".join(self.abilities.aggregates)
-            raise UnanswerableError(f"the {self.family} family answers {answered} only")
+        refuse(self.family, self.abilities, question)
+        refuse_other_mass(self.family, question, self.parameters.counting, self.extremes)
         if question.decay != decayed.decay:
             raise UnanswerableError(f"the sketch was built for the decay {decayed.decay.spec} only")
         newest = self.extremes.newest
@@ -193,8 +213,8 @@ class Retractable(Sketch):
             )
         rounding = 1e-12 + (4096 + 3 * self.events) * 2.0**-53
         now = 1.0 if newest is None else float(decayed.worth(as_of, newest))
-        confidence, guarantee = 1.0, "never outside its bounds: the decayed sum is kept as it is, but for rounding"
-        if question.aggregate == "sum":
+        confidence, guarantee = 1.0, "never outside its bounds: the decayed total is kept as it is, but for rounding"
+        if question.aggregate in ("sum", "count"):
             value = self.total * now
             lower, upper = value * (1.0 - rounding), value * (1.0 + rounding)
         elif self.total * now == 0.0:
@@ -252,8 +272,8 @@ class Retractable(Sketch):
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Retractable:
-        parameters = CountMinParameters.from_bytes(envelope.parameters, envelope.seed)
-        reader = Reader(envelope.body)
+        parameters = CountMinParameters.from_bytes(envelope.parameters, envelope.seed, envelope.version)
+        reader = envelope.reader()
         kind, extremes, _ = read_head(reader)
         events, total = reader.varint(), reader.f64()
         counters = reader.column(parameters.rows << parameters.bits).view(np.float64)

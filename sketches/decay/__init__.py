@@ -1,7 +1,8 @@
 """Decay functions: how much an event still counts at a given age, chosen when the question is asked.
 
-A decay function has 0 ≤ f(age) ≤ 1 and never rises (Cormode, Tirthapura and Xu 2009, Definition 1.1). What can be
-guaranteed depends on its `DecayClass`. Any decay may end in a window beyond which nothing counts:
+A decay function is never negative, never rises (Cormode, Tirthapura and Xu 2007, Definition 1.1) and is finite at
+age 0. Most begin at f(0) = 1; tables and formulas may begin at any `Decay.at_newest`, which is a factor of sums and
+counts. What can be guaranteed depends on its `DecayClass`. Any decay may end in a window beyond which nothing counts:
 ``exp:half_life=30m,window=1d``.
 
 >>> half = parse_decay("exp: half_life = 30m")

@@ -33,7 +33,7 @@ class DecayClass(StrEnum):
     CONVERGING = "converging"  # the ratio never falls: relative error is possible
     EXPONENTIAL = "exponential"  # the ratio is constant: no small sketch gives relative error for τ-sums
     SUPER_EXPONENTIAL = "super-exponential"  # the ratio stays below a constant < 1 in the end: likewise
-    GENERAL = "general"  # none of these could be shown; tables and formulas only
+    GENERAL = "general"  # none of these could be shown
 
 
 DECAYS: dict[str, type[Decay]] = {}  # by name, filled as the classes below are defined
@@ -41,7 +41,10 @@ DECAYS: dict[str, type[Decay]] = {}  # by name, filled as the classes below are 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Decay(ABC):
-    """A decay function f: called with ages in seconds it gives weights in [0, 1]. Immutable; equal if `spec` is."""
+    """A decay function f: called with ages in seconds it gives weights from f(0) down to 0 at the least.
+
+    Immutable; equal if `spec` is.
+    """
 
     name: ClassVar[str]
     example: ClassVar[str]
@@ -107,7 +110,7 @@ class Decay(ABC):
         >>> parse_decay("poly:alpha=2,unit=1m").fades_by(0.01), parse_decay("window:1h").fades_by(0.01)
         (540.0, 3600.0)
         """
-        most = SHARE.check("share", share) * float(self(0.0))
+        most = SHARE.check("share", share) * self.at_newest
 
         def faded(age: float) -> bool:
             return float(self(age)) <= most
@@ -120,6 +123,16 @@ class Decay(ABC):
                 return math.inf
             low, high = high, min(2.0 * high, self._reach)
         return formula.edge(low, high, faded)[1]
+
+    @property
+    def at_newest(self) -> float:
+        """f(0), the weight of an event at the as-of time: the factor by which sums and counts are multiplied.
+
+        >>> from sketches.decay import parse_decay
+        >>> parse_decay("exp:half_life=30m").at_newest, parse_decay("table:0=5,1h=0").at_newest
+        (1.0, 5.0)
+        """
+        return float(self(0.0))
 
     @cached_property
     def half_age(self) -> float:

@@ -61,9 +61,11 @@ _OPERATIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 GRID = np.unique(np.concatenate([np.arange(4097.0), np.geomspace(1e-6, 1e10, 6401)]))
 _SCALES = np.concatenate([[0.0], np.geomspace(1e-6, 1e10, 6401)])  # even in ln(age), so that bends show at every scale
+LARGEST_WEIGHT = 1e30  # of f(0): variances of ratios take fourth powers of f, which must stay in the range of floats
+LEAST_START = 1e-30  # of f(0), likewise
 _ROUNDING = 1e-12  # relative; rounding may lift a value by this much without its function rising
-_CANCELLATION = 1e-15  # absolute; what is left of 1 - 1 may have either sign
-_UNDERFLOW = 1e-300  # a value that turns 0 below this may only have run out of digits
+_CANCELLATION = 1e-15  # of f(0), or of 1 if that is more; what is left of 1 - 1 may have either sign
+_UNDERFLOW = 1e-300  # likewise; a value that turns 0 below this may only have run out of digits
 FUNCTIONS = ("exp", "ln", "log", "log2", "log10", "sqrt", "abs", "min", "max", "pow")
 _MANY = ("min", "max")  # these take two arguments or more
 _COMPARISONS = ("<", "<=", ">", ">=")
@@ -244,11 +246,11 @@ def _blank_end(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def check_range(spec: str, ages: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-    """Raise at the first of these ages where the value is NaN, negative or above 1."""
-    if (wrong := _outside(values)).any():
+def check_range(spec: str, ages: NDArray[np.float64], values: NDArray[np.float64], most: float) -> None:
+    """Raise at the first of these ages where the value is NaN, negative or above `most`, which is f(0)."""
+    if (wrong := _outside(values, most, _slack(most))).any():
         first = int(np.argmax(wrong))
-        raise _failure(spec, float(ages[first]), _complaint(float(values[first])))
+        raise _failure(spec, float(ages[first]), _complaint(float(values[first]), most))
 
 
 def check_formula(spec: str, formula: Formula) -> tuple[str, float]:
@@ -260,21 +262,24 @@ def check_formula(spec: str, formula: Formula) -> tuple[str, float]:
 def check_points(
     spec: str, ages: NDArray[np.float64], values: NDArray[np.float64], formula: Formula | None = None
 ) -> None:
-    """Raise at the first age where the values leave [0, 1] or rise; a `formula` tells where between two ages."""
+    """Raise at the first age where the values turn negative, NaN or infinite, or rise; a `formula` tells where."""
     lowest = np.fmin.accumulate(values)
-    wrong = _outside(values)
+    slack = _slack(float(values[0]))
+    wrong = _outside(values, LARGEST_WEIGHT, slack)
     with np.errstate(all="ignore"):
-        bad = wrong | (values > np.append(np.inf, lowest[:-1]) * (1 + _ROUNDING) + _CANCELLATION)
+        bad = wrong | (values > np.append(np.inf, lowest[:-1]) * (1 + _ROUNDING) + slack)
     if not bad.any():
         if values[0] <= 0:
             raise DecayError(f"{shorten(spec)} is 0 at every age, so nothing would count; it must start above 0")
+        if values[0] < LEAST_START:
+            raise DecayError(f"{shorten(spec)} starts at {values[0]:.6g}; it must start at {LEAST_START:g} or above")
         return
     first = int(np.argmax(bad))
-    if wrong[first] and not (first and values[first] > 1):  # what passes 1 on its way is rising
+    if wrong[first] and not (first and values[first] > 0):  # what passes the limit on its way is rising
         age, value = float(ages[first]), float(values[first])
         if formula and first:
-            age = edge(float(ages[first - 1]), age, lambda x: bool(_outside(formula(x))))[1]
-        raise _failure(spec, age, _complaint(value))
+            age = edge(float(ages[first - 1]), age, lambda x: bool(_outside(formula(x), LARGEST_WEIGHT, slack)))[1]
+        raise _failure(spec, age, _complaint(value, LARGEST_WEIGHT))
     start = first - 1 - int(np.argmin(values[:first][::-1]))
     top = first + int(np.argmin(np.append(values[first + 1 :] > values[first:-1], False)))
     age, low, high = float(ages[start]), float(values[start]), float(values[top])
@@ -293,16 +298,18 @@ def _numeric_class(formula: Formula) -> tuple[str, float]:
     Where the slope of ln f never falls, f(x+1)/f(x) never falls either, for any unit of time: f is converging. Where
     the slope never rises again once f has halved, f(x)/f(x+1) stays above a constant: f is super-exponential.
     """
-    values = np.clip(formula(GRID), 0.0, 1.0)
+    values = formula(GRID)
+    values = np.clip(values, 0.0, values[0])
     if (values == 1).all():
         return "none", math.inf
+    underflow = _UNDERFLOW * max(1.0, float(values[0]))
     last = int(np.flatnonzero(values)[-1])
     if last + 1 < len(GRID):
         before, after = edge(float(GRID[last]), float(GRID[last + 1]), lambda x: bool(formula(x) <= 0))
-        if formula(before) > _UNDERFLOW:
+        if formula(before) > underflow:
             return "finite", after
     values = formula(_SCALES)
-    ages, logs = _SCALES[values > _UNDERFLOW], np.log(values[values > _UNDERFLOW])
+    ages, logs = _SCALES[values > underflow], np.log(values[values > underflow])
     if len(ages) < 8:
         return "general", math.inf
     drop = logs[0] - logs[-1]
@@ -329,14 +336,20 @@ def edge(low: float, high: float, beyond: Callable[[float], bool]) -> tuple[floa
     return low, high
 
 
-def _outside(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return ~((values >= -_CANCELLATION) & (values <= 1 + _ROUNDING))  # NaN is outside too
+def _slack(newest: float) -> float:
+    return _CANCELLATION * max(1.0, newest) if newest <= LARGEST_WEIGHT else _CANCELLATION
 
 
-def _complaint(value: float) -> str:
+def _outside(values: NDArray[np.float64], most: float, slack: float) -> NDArray[np.bool_]:
+    return ~((values >= -slack) & (values <= most * (1 + _ROUNDING)))  # NaN is outside too
+
+
+def _complaint(value: float, most: float) -> str:
     if math.isnan(value):
         return "is not a number"
-    return f"turns negative ({value:.6g})" if value < 0 else f"is above 1 ({value:.6g})"
+    if value < 0:
+        return f"turns negative ({value:.6g})"
+    return "is infinite" if math.isinf(value) else f"is above {most:.6g} ({value:.6g})"
 
 
 def _failure(spec: str, age: float, problem: str) -> DecayError:

@@ -18,6 +18,7 @@ from sketches.decay.parameters import (
     BETA,
     DEGREE,
     DURATION,
+    EVENTS,
     FLOOR,
     RATE,
     WEIGHT,
@@ -58,6 +59,31 @@ class Window(Decay):
         return (ages < self.horizon).astype(np.float64)
 
 
+class LastEvents(Decay):
+    """The newest events by number, whatever their ages: f = 1 for the newest `count` events, else 0.
+
+    Those at the very time of the oldest of them count too. Where they begin depends on the events, so whoever holds the
+    events turns it into a window; it has no weight by age.
+    """
+
+    count: float
+    name, example, parameters = "last", "last:10000", {"count": EVENTS}
+    decay_class = DecayClass.FINITE
+
+    def _cut(self, window: float) -> Decay:
+        raise DecayError(f"{self.spec} is a window by itself: it cannot end in another one")
+
+    @property
+    def at_newest(self) -> float:
+        return 1.0
+
+    def fades_by(self, share: float) -> float:
+        return math.inf
+
+    def _weights(self, ages: Floats) -> Floats:
+        raise DecayError(f"{self.spec} is a number of events: it has no weight by age")
+
+
 class ExponentialDecay(Decay):
     """f(x) = 2^-(x/half_life) = e^(-rate·x), also written with rate = ln 2/half_life or mean_life = 1/rate."""
 
@@ -94,6 +120,29 @@ class Polynomial(Decay):
 
     def _weights(self, ages: Floats) -> Floats:
         return np.exp(-self.alpha * np.log1p(ages / self.unit))
+
+
+class Power(Decay):
+    """f(x) = (max(x, unit)/unit)^-alpha: x^-alpha with ages in units, all of which up to one unit weigh 1.
+
+    x^-alpha itself is infinite at age 0. Above `unit` f(x+1)/f(x) never falls, but at `unit` it does, so that f is not
+    converging, unlike `poly`.
+
+    >>> from sketches.decay import parse_decay
+    >>> parse_decay("power:alpha=0.5,unit=1s")([0, 1, 4, 100]).round(9).tolist()
+    [1.0, 1.0, 0.5, 0.1]
+    """
+
+    alpha: float
+    unit: float
+    name, example, parameters = "power", "power:alpha=1.5,unit=1s", {"alpha": ALPHA, "unit": DURATION}
+    decay_class = DecayClass.GENERAL
+
+    def breaks(self) -> tuple[float, ...]:
+        return (self.unit,)
+
+    def _weights(self, ages: Floats) -> Floats:
+        return np.exp(-self.alpha * np.log(np.maximum(ages, self.unit) / self.unit))
 
 
 class Chordal(Decay):
@@ -193,8 +242,9 @@ class Table(Decay):
         with np.errstate(all="ignore"):
             growth = np.diff(self._weights(ends + 1) / self._weights(ends))
         other = DecayClass.CONVERGING if (growth >= -1e-12).all() else DecayClass.GENERAL
-        known = {0.0: DecayClass.FINITE, 1.0: DecayClass.NONE}
-        object.__setattr__(self, "decay_class", known.get(float(weights[-1]), other))
+        if (weights == 1).all():
+            other = DecayClass.NONE
+        object.__setattr__(self, "decay_class", other if weights[-1] else DecayClass.FINITE)
         object.__setattr__(self, "horizon", math.inf if weights[-1] else float(ages[np.argmin(weights)]))
 
     @classmethod
@@ -215,13 +265,14 @@ class Table(Decay):
         return tuple(age for age, _ in self.points[1:])
 
     def _weights(self, ages: Floats) -> Floats:
-        return np.clip(np.interp(ages, *self._columns), 0.0, 1.0)
+        return np.clip(np.interp(ages, *self._columns), 0.0, self.points[0][1])
 
 
 class Expression(Decay):
     """f is a formula in `age`, checked and classed on a dense grid of ages up to 1e10 s (see `sketches.decay.formula`).
 
-    It cannot show a bump narrower than its gaps (0.6% of the age); range and NaN are checked at every age asked for.
+    It cannot show a bump narrower than its gaps (0.6% of the age). At every age asked for, f is
+    checked to lie between 0 and f(0).
 
     >>> from sketches.decay import parse_decay
     >>> parse_decay("expr:(age < 12) * 0.31 + (age >= 12) * 0.44")
@@ -247,11 +298,15 @@ class Expression(Decay):
     def spec(self) -> str:
         return f"expr:{self.function.text}"
 
+    @cached_property
+    def _newest(self) -> float:
+        return float(self.function(0.0))
+
     def breaks(self) -> tuple[float, ...]:
         return ()
 
     def _weights(self, ages: Floats) -> Floats:
         ages = np.maximum(ages, 0.0)
         weights = self.function(ages)
-        formula.check_range(self.spec, ages, weights)
-        return np.clip(weights, 0.0, 1.0, out=weights)
+        formula.check_range(self.spec, ages, weights, self._newest)
+        return np.clip(weights, 0.0, self._newest, out=weights)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sketches.decay.formula import LARGEST_WEIGHT
 from sketches.durations import DURATION as DURATION_TEXT
 from sketches.durations import LONGEST, SHORTEST, format_duration, format_number, read_quantity, shorten
 from sketches.errors import DecayError
@@ -43,9 +44,10 @@ RATE = Parameter("a number per second from 1e-12 to 1e8", lambda x: 1e-12 <= x <
 ALPHA = Parameter("a number above 0, at most 1000", lambda x: 0 < x <= 1000)
 BETA = Parameter("a number above 1, at most 100", lambda x: 1 < x <= 100)
 FLOOR = Parameter("a number above 0 and below 1", lambda x: 0 < x < 1)
+EVENTS = Parameter("a whole number of events from 1 to 1e15", lambda x: 1 <= x <= 1e15 and x == int(x))
 DEGREE = Parameter("a whole number from 0 to 20", lambda x: x in range(21))
 AGE = Parameter("0 or a duration such as 90s, 15m or 1h", lambda x: 0 <= x <= LONGEST, duration=True)
-WEIGHT = Parameter("a number from 0 to 1", math.isfinite)  # one above 1 is refused later, with its age
+WEIGHT = Parameter(f"a number from 0 to {LARGEST_WEIGHT:g}", math.isfinite)  # one outside is refused with its age
 SHARE = Parameter("a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
@@ -59,7 +61,8 @@ def assignment(decay: type[Decay], part: str) -> tuple[str, str]:
 def assignments(decay: type[Decay], text: str, valid: Iterable[str]) -> dict[str, str]:
     if "=" not in decay.example:
         if bool(text) != bool(decay.parameters) or "=" in text or "," in text:
-            takes = "one duration" if decay.parameters else "no parameters"
+            durations = all(each.duration for each in decay.parameters.values())
+            takes = f"one {'duration' if durations else 'number'}" if decay.parameters else "no parameters"
             raise DecayError(f"{decay.name} takes {takes}, not {shorten(text)!a}; write it like {decay.example}")
         return dict.fromkeys(decay.parameters, text)
     given: dict[str, str] = {}

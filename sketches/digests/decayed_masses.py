@@ -55,7 +55,8 @@ class Masses:
         if factor == 1.0:
             return self
         mass = np.maximum(self.mass * factor, LEAST_MASS)
-        return replace(self, mass=mass, total=self.total * factor, astray=self.astray * factor)
+        total = max(self.total * factor, float(mass.sum()))  # events of weight 0 may be all that is not long ago
+        return replace(self, mass=mass, total=total, astray=self.astray * factor)
 
     @classmethod
     def merged(cls, parts: Sequence[Masses]) -> Masses:

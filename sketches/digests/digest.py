@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sketches.decay.functions import LastEvents
 from sketches.digests.dyadic_forest import Forest, Shape
 from sketches.digests.forest_bytes import read_forest, write_forest
 from sketches.digests.ranged_masses import RangedMasses
@@ -27,6 +28,7 @@ from sketches.time_ranges import TimeRanges
 from sketches.units import SECOND, TimeUnit
 
 DAY: Final = 86_400
+LAST_EVENTS_FACTOR: Final = 3.0  # times ε in time: the share of the newest N rows that may be in or out
 _LONGEST: Final = 1 << 48
 
 
@@ -141,17 +143,19 @@ class Digest(Sketch):
         node = np.empty(len(order), np.intp)
         node[order] = np.cumsum(fresh) - 1
         ranges = order[fresh]
+        count = forest.count.astype(np.float64)
+        rows = np.bincount(node, weights=count, minlength=len(ranges)).astype(np.float64)
         return RangedMasses(
             family=cls.family,
-            aggregates=cls.abilities.aggregates,
+            abilities=cls.abilities,
             kind=first.kind,
             labels=cls._labels([sketch.labels for sketch in seen], first.kind, forest),
             extremes=Extremes.merged([sketch.extremes for sketch in seen]),
-            ranges=TimeRanges(begin[ranges], end[ranges], parameters.unit),
+            ranges=TimeRanges(begin[ranges], end[ranges], parameters.unit, rows),
             node=node,
             low=forest.code,
             high=forest.code | forest.code_mask(),
-            count=forest.count.astype(np.float64),
+            count=count,
             weight=forest.weight.astype(np.float64),
             bound=first._bound,
         )
@@ -178,7 +182,7 @@ class Digest(Sketch):
     @classmethod
     def _opened(cls, envelope: Envelope) -> Self:
         parameters = DigestParameters.from_bytes(envelope.parameters, envelope.seed)
-        reader = Reader(envelope.body)
+        reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
         forest = read_forest(reader, cls._shape(parameters))
         reader.done()
@@ -193,3 +197,14 @@ class Digest(Sketch):
     def kept(self) -> int:
         """Ranges in the sketch."""
         return len(self.forest)
+
+
+def mass_name(question: Question) -> str:
+    """What an answer adds up, or is a share of, in words."""
+    return "weight" if "weight" in question.masses else "count"
+
+
+def last_events_words(epsilon: float, decay: LastEvents) -> str:
+    """How well the newest rows by number are known from ranges of time of an accuracy."""
+    share = f"{LAST_EVENTS_FACTOR * epsilon:.3g}"
+    return f"where the newest {decay.count:,.0f} rows begin is known to within about {share} of their number"

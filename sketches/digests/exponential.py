@@ -7,10 +7,11 @@ all. An event that arrives late weighs what it would weigh by now.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +24,7 @@ from sketches.digests.dyadic_tree import cover_points
 from sketches.digests.ranged_masses import RangedMasses
 from sketches.digests.tallies import mask_of
 from sketches.encoding.bodies import read_head, write_head
-from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
+from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
 from sketches.encoding.value_codes import codes_of
 from sketches.errors import CorruptError, UnanswerableError, WaneError
 from sketches.estimate import Estimate, Series
@@ -32,23 +33,56 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
 from sketches.family import Abilities, Built, Promise, Sketch, mergeable
 from sketches.papers import OUT_OF_ORDER_STREAMS
-from sketches.question import NEEDS_ORDER, Question
+from sketches.question import COUNTINGS, NEEDS_ORDER, Counting, Question
 from sketches.units import SECOND, TimeUnit
+
+_SUMS: Final = ("sum", "count", "range-sum", "correlated-sum", "correlated-count")
+
+
+@dataclass(frozen=True, slots=True)
+class OneMassParameters(ExponentialParameters):
+    """The parameters of one exponential decay, and which mass of each event is kept: 1 ("events") or its weight."""
+
+    counting: Counting
+
+    @classmethod
+    def of(
+        cls, epsilon: float, decay: Decay | str, unit: TimeUnit, seed: int, counting: Counting = "events"
+    ) -> OneMassParameters:
+        if counting not in COUNTINGS:
+            raise WaneError(f"counting is {counting!r}; it must be {' or '.join(map(repr, COUNTINGS))}")
+        checked = ExponentialParameters.of(epsilon, decay, unit, seed)
+        return cls(checked.epsilon, checked.decay, checked.unit, checked.seed, counting)
+
+    def to_bytes(self) -> bytes:
+        return ExponentialParameters.to_bytes(self) + bytes([COUNTINGS.index(self.counting)])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, seed: int, version: int = FORMAT_VERSION) -> OneMassParameters:
+        """What `to_bytes` wrote; in version 1 only weight was kept, and it was not said."""
+        code, own = (COUNTINGS.index("weight"), data) if version == 1 else (data[-1] if data else 0, data[:-1])
+        if code >= len(COUNTINGS):
+            raise CorruptError(f"what a sketch counts is written as {code}, which is unknown")
+        known = ExponentialParameters.from_bytes(own, seed)
+        return cls(known.epsilon, known.decay, known.unit, known.seed, COUNTINGS[code])
 
 
 @dataclass(frozen=True)
 class Exponential(Sketch):
     """Mergeable summary of the values of a stream under one exponential decay, fixed when it is built.
 
-    Question: decayed sum; for numbers rank, quantiles and median, sums and shares over v ≥ tau or a range; for numbers
-    and keys heavy hitters and the frequency of a value. As of the newest event or later.
+    Question: decayed count or sum; for numbers rank, quantiles and median, sums, counts and shares over v ≥ tau or a
+    range; for numbers and keys heavy hitters and the frequency of a value; each of all events or of those whose value
+    satisfies a predicate. As of the newest event or later. It keeps one mass of each event: 1, or its weight where it
+    is built with counting="weight". Counts and shares are of that mass, and the other is refused.
 
-    Guarantee: deterministic. The exact answer is never outside the interval. With D the decayed sum, which is known
+    Guarantee: deterministic. The exact answer is never outside the interval. With D the decayed mass, which is known
     exactly, a sum over v ≤ x or v ≥ x has an interval at most ε·D wide, a quantile's rank is within ε of the one asked
     for, and the frequency of a value errs by at most ε; so every value with a share of φ > ε is among the heavy hitters
     of φ, and none with less than φ - ε is. Late events weigh what they weigh by now; merging and scaling keep it all.
 
-    Not bounded: other decays and counts are not answered. Rows that come twice count twice.
+    Not bounded: shares of what satisfies a predicate, whose intervals are quotients. Other decays and means are not
+    answered. Rows that come twice count twice.
 
     Memory: O(log U / ε) ranges for numbers (C, Theorem 3), 1/ε keys (C, Theorem 4): ε = 0.05 keeps about 60 of a
     million, 10 bytes each on the wire.
@@ -64,15 +98,17 @@ class Exponential(Sketch):
     """
 
     family: ClassVar[str] = "exponential"
+    one_mass: ClassVar[bool] = True
     merged_to_answer: ClassVar[bool] = False
     abilities: ClassVar[Abilities] = Abilities(
-        ("sum", "frequency", "heavy-hitters", *sorted(NEEDS_ORDER - {"correlated-count", "correlated-mean"})),
+        ("sum", "count", "frequency", "heavy-hitters", *sorted(NEEDS_ORDER - {"correlated-mean"})),
+        columns=frozenset({"value"}),
         past=False,
         fixed_decay=True,
         curves=True,
     )
 
-    parameters: ExponentialParameters
+    parameters: OneMassParameters
     masses: Masses = field(repr=False)
     kind: Kind
     labels: Labels = field(repr=False)
@@ -87,21 +123,29 @@ class Exponential(Sketch):
         epsilon: float = 0.05,
         seed: int = 0,
         unit: TimeUnit = SECOND,
+        counting: Counting = "events",
     ) -> Exponential:
-        """Summarise a batch of events for an exponential decay; `unit` is the length of one step of their times."""
-        return cls._of(events, ExponentialParameters.of(epsilon, decay, unit, seed))
+        """Summarise a batch of events for an exponential decay; `unit` is the length of one step of their times.
+
+        `counting` says which mass of an event is kept: "events" keeps 1, "weight" its weight.
+        """
+        return cls._of(events, OneMassParameters.of(epsilon, decay, unit, seed, counting))
 
     @classmethod
-    def _of(cls, events: Events, parameters: ExponentialParameters) -> Exponential:
+    def _of(cls, events: Events, parameters: OneMassParameters) -> Exponential:
         extremes = Extremes.of(events)
         if extremes.newest is None:
             return cls(parameters, Masses.none(), Kind.INTEGER, Labels.none(), extremes)
         decayed = np.maximum(parameters.worth(extremes.newest, events.times), LEAST_MASS)
-        if events.weights is not None:
+        codes = codes_of(events.values, events.kind)
+        if events.weights is not None and parameters.counting == "weight":
             decayed *= events.weights
+            codes, decayed = codes[decayed > 0.0], decayed[decayed > 0.0]  # weight 0 adds nothing to a mass of weight
+        if len(codes) == 0:
+            return cls(parameters, replace(Masses.none(), events=len(events)), events.kind, Labels.none(), extremes)
         keys = events.kind is Kind.KEY
         share = 0.0 if keys else parameters.share
-        code, mass, coarse, least = by_code(codes_of(events.values, events.kind), decayed, share)
+        code, mass, coarse, least = by_code(codes, decayed, share)
         total = float(mass.sum())
         none = np.zeros(len(code), np.uint8)
         if keys:
@@ -162,7 +206,7 @@ class Exponential(Sketch):
         events = sum(sketch.masses.events for sketch in seen)
         return RangedMasses(
             family=cls.family,
-            aggregates=cls.abilities.aggregates,
+            abilities=cls.abilities,
             kind=first.kind,
             labels=_labels([sketch.labels for sketch in seen], first.kind, *(sketch.masses for sketch in seen)),
             extremes=Extremes.merged([sketch.extremes for sketch in seen]),
@@ -170,9 +214,10 @@ class Exponential(Sketch):
             node=np.repeat(np.arange(len(seen)), [len(part[0]) for part in columns]),
             low=low,
             high=high,
-            count=None,
+            count=mass,
             weight=mass,
             bound=first._bound,
+            kept=first.parameters.counting,
             single=single,
             rounding=(4096 + 3 * events) * 2.0**-53,  # of an exponential, and of each addition and scaling since
         )
@@ -190,11 +235,16 @@ class Exponential(Sketch):
         return self.ranged.series(question, as_of)
 
     @classmethod
-    def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        if question.aggregate == "sum":
+    def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
+        if question.threshold is not None and built.weighted and question.by_weight != (built.counting == "weight"):
+            return None  # the quantile that it is a multiple of counts as the question does
+        if question.aggregate in ("sum", "count") and not question.where:
             return Promise(0.0, True, "never outside its bounds, which rounding alone sets apart")
-        two = question.tau_quantile is not None or question.two_ended
-        return Promise.certainly(built.epsilon * (2.0 if two else 1.0))
+        limits = question.where.range_of("value")
+        two = question.threshold is not None or question.two_ended
+        two = two or (math.isfinite(limits.low) and math.isfinite(limits.high))
+        quotient = question.where and question.aggregate not in _SUMS
+        return Promise.certainly(built.epsilon * (2.0 if two else 1.0) * (2.0 if quotient else 1.0))
 
     def _bound(self, question: Question) -> str:
         text, theorem = self._stated(question)
@@ -203,19 +253,25 @@ class Exponential(Sketch):
     def _stated(self, question: Question) -> tuple[str, str]:
         """What is promised of an answer, and by which theorem."""
         epsilon, third = self.parameters.epsilon, "Theorem 3"
+        whole = f"the decayed {'weight' if self.parameters.counting == 'weight' else 'count'}"
+        if question.where and question.aggregate in _SUMS:
+            width = 2.0 * epsilon * (1.0 if question.threshold is None else 2.0)
+            return f"the interval is at most {width:.3g} of {whole} of all events wide", third
+        if question.where:
+            return f"a quotient of two sums, each within {2.0 * epsilon:.3g} of {whole} of all events", third
         match question.aggregate:
-            case "sum":
-                return "the decayed sum is kept as it is; what rounding may have done is in the interval", "§4.1"
+            case "sum" | "count":
+                return f"{whole} is kept as it is; what rounding may have done is in the interval", "§4.1"
             case "quantile" | "median":
-                return f"rank within {epsilon:.3g} of the one asked for", third
+                return f"rank within {epsilon:.3g} of the one asked for, of {whole}", third
             case "heavy-hitters" | "frequency":
                 theorem = "Theorem 4" if self.kind is Kind.KEY else third
-                return f"the share of a value within {epsilon:.3g}", theorem
+                return f"the share of a value within {epsilon:.3g} of {whole}", theorem
             case "range-sum" | "range-frequency":
-                return f"the interval is at most {2 * epsilon:.3g} of the decayed sum wide", third
-        if question.tau_quantile is not None:
-            return f"threshold and answer each within {epsilon:.3g} of the decayed sum", third
-        return f"the interval is at most {epsilon:.3g} of the decayed sum wide", third
+                return f"the interval is at most {2 * epsilon:.3g} of {whole} wide", third
+        if question.threshold is not None:
+            return f"threshold and answer each within {epsilon:.3g} of {whole}", third
+        return f"the interval is at most {epsilon:.3g} of {whole} wide", third
 
     def to_bytes(self) -> bytes:
         writer = Writer()
@@ -226,8 +282,8 @@ class Exponential(Sketch):
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Exponential:
-        parameters = ExponentialParameters.from_bytes(envelope.parameters, envelope.seed)
-        reader = Reader(envelope.body)
+        parameters = OneMassParameters.from_bytes(envelope.parameters, envelope.seed, envelope.version)
+        reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
         masses = read_masses(reader)
         reader.done()
@@ -253,7 +309,7 @@ class _Parts:
 
     oldest: Ints
     newest: Ints
-    parameters: ExponentialParameters
+    parameters: OneMassParameters
 
     def __len__(self) -> int:
         return len(self.newest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from sketches.arrays import Ints, Words
@@ -11,6 +13,11 @@ from sketches.encoding.envelope import Reader, Writer
 from sketches.encoding.packing import undeltas, unzigzag, zigzag
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME
+
+# how weights follow counts: the same, by how much they are greater, or as they are
+_ALIKE: Final = 0
+_HEAVIER: Final = 1
+_APART: Final = 2
 
 
 def write_forest(writer: Writer, forest: Forest, valued: bool) -> None:
@@ -32,10 +39,14 @@ def write_forest(writer: Writer, forest: Forest, valued: bool) -> None:
         writer.column(zigzag(steps_of(forest.code)))
         writer.column(forest.code_height.astype(np.uint64))
     writer.column(forest.count.view(np.uint64) - np.uint64(1))
-    light = bool((forest.count == forest.weight).all())
-    writer.u8(int(not light))
-    if not light:
+    if bool((forest.count == forest.weight).all()):
+        writer.u8(_ALIKE)
+    elif bool((forest.weight >= forest.count).all()):
+        writer.u8(_HEAVIER)
         writer.column((forest.weight - forest.count).view(np.uint64))
+    else:  # some events weigh nothing
+        writer.u8(_APART)
+        writer.column(forest.weight.view(np.uint64))
 
 
 def read_forest(reader: Reader, shape: Shape) -> Forest:
@@ -105,9 +116,12 @@ def _read_masses(reader: Reader, rows: int) -> tuple[Ints, Ints]:
     if stored.astype(np.float64).sum() + rows > MAX_TIME:
         raise CorruptError("there are more events than can be counted")
     count = stored.view(np.int64) + 1
-    if not reader.u8():
+    how = reader.u8()
+    if how == _ALIKE:
         return count, count
-    more = reader.column(rows)
-    if more.astype(np.float64).sum() + float(count.sum()) > MAX_TIME:
+    if how not in (_HEAVIER, _APART):
+        raise CorruptError(f"weights are written in an unknown way, {how}")
+    more, least = reader.column(rows), count if how == _HEAVIER else np.zeros(rows, np.int64)
+    if more.astype(np.float64).sum() + float(least.sum()) > MAX_TIME:
         raise CorruptError("the events weigh more than can be counted")
-    return count, count + more.view(np.int64)
+    return count, least + more.view(np.int64)

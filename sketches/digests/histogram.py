@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sketches.digests.digest import Digest, DigestParameters
+from sketches.decay.functions import LastEvents
+from sketches.digests.digest import LAST_EVENTS_FACTOR, Digest, DigestParameters, last_events_words, mass_name
 from sketches.digests.dyadic_forest import Shape
 from sketches.digests.dyadic_tree import compression_factor
 from sketches.family import Abilities, Built, Promise
@@ -15,7 +16,8 @@ from sketches.question import Question
 class Histogram(Digest):
     """Mergeable histogram of the times of a stream, each interval (epoch) a tree of its own.
 
-    Question: decayed count, sum and mean of the weights, under any decay function, at any as-of time.
+    Question: decayed count (of events, or of these by their weights), sum and mean of the weights, under any decay
+    function or over the newest N rows, at any as-of time. It keeps both masses of an event, 1 and its weight.
 
     Guarantee: deterministic. The exact answer is never outside the interval, and the interval of a count or a sum is at
     most ε of the answer wide, so the estimate in its middle errs by at most ε/2, for any decay and any window, as of
@@ -23,8 +25,9 @@ class Histogram(Digest):
     `sketches.digests.dyadic_tree` proves it. As of an earlier time, newer events that share a range with older ones
     widen the interval (by at most 2ε of all events of their epoch since the window began).
 
-    Not bounded: a mean's interval is the quotient of the two intervals, about 2ε wide. Rows that come twice count
-    twice: the store's ledger keeps whole files from that, not rows within them.
+    Not bounded: a mean's interval is the quotient of the two intervals, about 2ε wide. Where the newest N rows begin is
+    known to within about 3ε of their number, what these few weigh is not bounded. Rows that come twice count twice:
+    the store's ledger keeps whole files from that, not rows within them. Nothing is known of values.
 
     Memory: O(log span · log N / ε) ranges an epoch: ε = 0.05 keeps about 400 of a day of a million events in seconds,
     3 to 5 bytes each on the wire; fewer than ten or so at a time are kept exactly.
@@ -40,7 +43,7 @@ class Histogram(Digest):
     """
 
     family: ClassVar[str] = "histogram"
-    abilities: ClassVar[Abilities] = Abilities(("sum", "count", "mean"))
+    abilities: ClassVar[Abilities] = Abilities(("sum", "count", "mean"), last_events=True)
     valued: ClassVar[bool] = False
 
     @classmethod
@@ -50,11 +53,16 @@ class Histogram(Digest):
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
         width = built.epsilon * (2.0 if question.aggregate == "mean" else 1.0)
+        if isinstance(question.decay, LastEvents):
+            width += built.epsilon * LAST_EVENTS_FACTOR
         return Promise.certainly(width * (built.past_factor(question.decay) if past else 1.0))
 
     def _bound(self, question: Question) -> str:
         epsilon = self.parameters.epsilon
-        text = f"the interval is at most {epsilon:.3g} of the {question.aggregate} wide"
-        if question.aggregate == "mean":
-            text = f"sum and count each within {epsilon:.3g} of themselves"
+        if isinstance(question.decay, LastEvents):
+            text = last_events_words(epsilon, question.decay)
+        elif question.aggregate == "mean":
+            text = f"decayed weight and decayed count each within {epsilon:.3g} of themselves"
+        else:
+            text = f"the interval is at most {epsilon:.3g} of the decayed {mass_name(question)} wide"
         return f"{text} ({ASYNCHRONOUS_STREAMS}, Theorem 1)"

@@ -17,25 +17,53 @@ outwards by `ROUNDING` of itself, more than the rounding of f and of the longest
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Limits, Rows, Words
 from sketches.decay import Decay
-from sketches.decay.functions import NoDecay, Window
-from sketches.encoding.value_codes import CODES, greatest_code, least_code, values_of
+from sketches.decay.functions import LastEvents, NoDecay, Window
+from sketches.digests.code_ranges import EVERYTHING, Codes, restriction
+from sketches.encoding.value_codes import greatest_code, least_code, values_of
 from sketches.events import Extremes, Kind, Labels
-from sketches.question import Question
+from sketches.family import Abilities
+from sketches.question import Counting, Question
 from sketches.time_ranges import Ranges
 
 ROUNDING: Final = 1e-12
-_LOST: Final = 1e-250  # more than all masses that were too small to be numbers, where the newest event weighs 1
+LOST: Final = 1e-250  # more than all masses that were too small to be numbers, where the newest event weighs 1
 _TINY: Final = 1e-290  # numbers below this have few digits
 _CHUNK: Final = 1 << 21  # evaluations of f at a time
+
+
+class Bounds(NamedTuple):
+    """A lower and an upper limit, of the masses of a predicate or of decayed sums at many moments."""
+
+    lower: Floats
+    upper: Floats
+
+
+class Weighing(NamedTuple):
+    """What an event of each range of time counts at the least and at the most, one line for each of some moments."""
+
+    moments: Ints
+    least: Floats
+    most: Floats
+
+
+class View(NamedTuple):
+    """The masses that touch a restriction, with the part of their ranges that lies in it."""
+
+    rows: Rows
+    sure: Flags  # whether a mass lies wholly in it
+    low: Words
+    high: Words
+    by_low: Rows  # the order of the beginnings
+    by_high: Rows
 
 
 @dataclass(frozen=True)
@@ -46,7 +74,7 @@ class MassBounds:
     """
 
     family: str
-    aggregates: tuple[str, ...]
+    abilities: Abilities
     kind: Kind
     labels: Labels
     extremes: Extremes
@@ -54,108 +82,154 @@ class MassBounds:
     node: Rows
     low: Words
     high: Words
-    count: Floats | None  # None: only weights are known
+    count: Floats
     weight: Floats
     bound: Callable[[Question], str]
+    kept: Counting | None = None  # which of the two is kept, where count and weight are the same; None: both
     single: Floats | None = None  # how much of a box one value can have; None: all of it
     rounding: float = 0.0
 
-    def share_within(self, question: Question, moments: Ints, least: Floats, most: Floats) -> Limits:
-        """The share of what masses surely (`least`) and at the most have of something in all that they weigh."""
-        columns = [self.per_time_range(mass) for mass in (least, self.weight - least, most, self.weight - most)]
-        lower, upper = self.totals(question, moments, columns)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            least_share = lower[:, 0] / (lower[:, 0] + upper[:, 1])
-            most_share = upper[:, 2] / (upper[:, 2] + lower[:, 3])
-        nothing = upper[:, 2] + upper[:, 3] == 0.0
-        slack = self.slack(question.decay)
-        least_share = np.where(nothing | np.isnan(least_share), 0.0, least_share * (1.0 - slack))
-        most_share = np.where(nothing | np.isnan(most_share), 1.0, np.minimum(most_share * (1.0 + slack), 1.0))
-        return np.where(nothing, np.nan, (least_share + most_share) / 2.0), least_share, most_share
+    # Masses and predicates.
 
-    def mean_within(self, question: Question, moments: Ints, inside: Flags, touched: Flags) -> Limits:
-        """Σ w·f / Σ f: the least weight over the greatest count and the other way round, within what weights can be."""
-        columns = [
-            self.per_time_range(mass * which)
-            for mass in (self.mass_of("sum"), self.mass_of("count"))
-            for which in (inside, touched)
-        ]
-        lower, upper = self.totals(question, moments, columns)
-        slack = self.slack(question.decay)
-        lightest, heaviest = 1.0 - slack, float(self.extremes.greatest_weight) * (1.0 + slack)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            least = lower[:, 0] / upper[:, 3]
-            most = upper[:, 1] / lower[:, 2]
-            value = (lower[:, 0] + upper[:, 1]) / (lower[:, 2] + upper[:, 3])
-        nothing = upper[:, 3] == 0.0
-        least = np.clip(np.where(np.isnan(least), lightest, least), lightest, heaviest)
-        most = np.clip(np.where(np.isnan(most), heaviest, most), lightest, heaviest)
-        return np.where(nothing, np.nan, np.clip(value, least, most)), least, most
+    def counted(self, question: Question) -> Floats:
+        """What masses count in shares, ranks and counts: their events, or these by their weights."""
+        return self.weight if question.by_weight else self.count
 
-    def totals(
-        self, question: Question, moments: Ints, below: list[Floats], above: list[Floats] | None = None
-    ) -> tuple[Floats, Floats]:
-        """Lower decayed totals of some masses by range of time and upper ones of others (by default the same), moved
-        outwards by what rounding may have done."""
-        least_masses = np.column_stack(below)
-        most_masses = least_masses if above is None else np.column_stack(above)
-        lower, upper = (np.empty((len(moments), len(below))) for _ in range(2))
-        decay = question.decay
+    def within(self, codes: Codes) -> tuple[Flags, Flags]:
+        """Which masses lie wholly within a range of codes, and which touch it."""
+        if codes.empty:
+            nothing = np.zeros(len(self.weight), bool)
+            return nothing, nothing
+        first, last = np.uint64(codes.least), np.uint64(codes.most)
+        return (self.low >= first) & (self.high <= last), (self.low <= last) & (self.high >= first)
+
+    def part(self, mass: Floats, codes: Codes) -> Bounds:
+        """What each mass has of a range of codes, at the least and at the most."""
+        if codes == EVERYTHING:
+            return Bounds(mass, mass)
+        inside, touched = self.within(codes)
+        most = mass * touched
+        if codes.single and self.single is not None:
+            most = np.where(inside, most, self.single * touched)
+        return Bounds(mass * inside, most)
+
+    def rest(self, mass: Floats, part: Bounds, codes: Codes, where: Codes) -> Bounds:
+        """What each mass has of a restriction outside of a range of codes, of which it has `part`."""
+        inside, _ = self.within(where)
+        sides = [side for side in where.without(codes) if not side.empty]
+        most = self.part(mass, sides[0]).upper if len(sides) == 1 else mass * self._touching(sides)
+        return Bounds((mass - part.upper) * inside, np.minimum(most, mass - part.lower))
+
+    def _touching(self, sides: Sequence[Codes]) -> Flags:
+        touched = np.zeros(len(self.weight), bool)
+        for side in sides:
+            touched |= self.within(side)[1]
+        return touched
+
+    def view(self, question: Question) -> View:
+        """The masses that a question's restriction leaves."""
+        codes = restriction(question.where, self.kind)
+        inside, touched = self.within(codes)
+        rows = np.flatnonzero(touched)
+        if codes == EVERYTHING:
+            return View(rows, inside, self.low, self.high, self.by_low, self.by_high)
+        low, high = (
+            np.clip(ends[rows], np.uint64(codes.least), np.uint64(codes.most)) if len(rows) else ends[:0]
+            for ends in (self.low, self.high)
+        )
+        orders = (np.argsort(ends, kind="stable") for ends in (low, high))
+        return View(rows, inside[rows], low, high, *orders)
+
+    # Decayed sums.
+
+    def weighed(self, question: Question, moments: Ints) -> Iterator[Weighing]:
+        """The moments in parts, each with what events count by then."""
         step = max(1, _CHUNK // max(1, len(self.ranges)))
         for begin in range(0, len(moments), step):
-            least, most = self.ranges.factors(decay, moments[begin : begin + step])
-            lower[begin : begin + step] = least @ least_masses
-            upper[begin : begin + step] = most @ most_masses
-        slack = self.slack(decay)
-        return self.outward(lower, upper, slack)
+            some = moments[begin : begin + step]
+            yield Weighing(some, *self.ranges.factors(question.decay, some))
 
-    def outward(self, lower: Floats, upper: Floats, slack: float) -> tuple[Floats, Floats]:
+    def totals(self, question: Question, moments: Ints, masses: Sequence[Bounds]) -> list[Bounds]:
+        """The decayed sums of masses, moved outwards by what rounding may have done."""
+        least_masses, most_masses = (
+            np.column_stack([self.per_time_range(one[end]) for one in masses]) for end in (0, 1)
+        )
+        lower, upper = (np.empty((len(moments), len(masses))) for _ in range(2))
+        at = 0
+        for _, least, most in self.weighed(question, moments):
+            lower[at : at + len(least)], upper[at : at + len(most)] = least @ least_masses, most @ most_masses
+            at += len(least)
+        found = self.outward(lower, upper, self.slack(question.decay))
+        return [Bounds(found.lower[:, column], found.upper[:, column]) for column in range(len(masses))]
+
+    def outward(self, lower: Floats, upper: Floats, slack: float) -> Bounds:
         """Bounds moved apart by what rounding may have done, and by masses that were too small to be numbers."""
         lower, upper = lower * (1.0 - slack), upper * (1.0 + slack)
         if self.rounding == 0.0:
-            return lower, upper
-        return np.maximum(lower - _LOST, 0.0), upper + _LOST * (upper > 0.0)
+            return Bounds(lower, upper)
+        return Bounds(np.maximum(lower - LOST, 0.0), upper + LOST * (upper > 0.0))
 
-    def sums(self, lower: Floats, upper: Floats, moments: Ints) -> Limits:
+    def decayed(self, question: Question, moment: int, masses: Bounds) -> Bounds:
+        """The least and the greatest decayed mass of every mass."""
+        least, most = self.ranges.factors(question.decay, np.array([moment], np.int64))
+        slack = self.slack(question.decay)
+        return self.outward(masses.lower * least[0][self.node], masses.upper * most[0][self.node], slack)
+
+    # From sums to answers.
+
+    def sums(self, bounds: Bounds, moments: Ints) -> Limits:
         """Bounds of sums with the estimate in their middle."""
+        lower, upper = bounds
         scale = self.ranges.scale(moments)
         if scale is not None:
             lower, upper = np.maximum(lower * scale - _TINY, 0.0), upper * scale + _TINY * (upper > 0.0)
         return (lower + upper) / 2.0, lower, upper
 
+    def shares(self, part: Bounds, rest: Bounds, slack: float) -> Limits:
+        """The share of a part in itself and the rest."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            least = part.lower / (part.lower + rest.upper)
+            most = part.upper / (part.upper + rest.lower)
+        nothing = part.upper + rest.upper == 0.0
+        least = np.where(nothing | np.isnan(least), 0.0, least * (1.0 - slack))
+        most = np.where(nothing | np.isnan(most), 1.0, np.minimum(most * (1.0 + slack), 1.0))
+        return np.where(nothing, np.nan, (least + most) / 2.0), least, most
+
+    def means(self, weight: Bounds, count: Bounds, slack: float) -> Limits:
+        """Σ w·f / Σ f: the least weight over the greatest count and the other way round, within what weights can be."""
+        lightest = float(self.extremes.least_weight) * (1.0 - slack)
+        heaviest = float(self.extremes.greatest_weight) * (1.0 + slack)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            least = weight.lower / count.upper
+            most = weight.upper / count.lower
+            value = (weight.lower + weight.upper) / (count.lower + count.upper)
+        nothing = count.upper == 0.0
+        least = np.clip(np.where(np.isnan(least), lightest, least), lightest, heaviest)
+        most = np.clip(np.where(np.isnan(most), heaviest, most), lightest, heaviest)
+        return np.where(nothing, np.nan, np.clip(value, least, most)), least, most
+
     def slack(self, decay: Decay) -> float:
-        whole = isinstance(decay, NoDecay | Window) and self.rounding == 0.0 and float(self.weight.sum()) < 2.0**53
+        """What rounding can do to a sum, of itself: nothing where it is one of whole numbers."""
+        whole = isinstance(decay, NoDecay | Window | LastEvents) and self.rounding == 0.0 and self._largest < 2.0**53
         return 0.0 if whole else ROUNDING + self.rounding + len(self.weight) * 2.0**-52  # a sum of so many, at worst
+
+    @cached_property
+    def _largest(self) -> float:
+        return max(float(self.weight.sum()), float(self.count.sum()))
+
+    @property
+    def lost(self) -> float:
+        return LOST if self.rounding else 0.0
 
     def used(self, question: Question, moments: Ints) -> Ints:
         """How many masses may carry weight at every moment."""
-        rows = np.bincount(self.node, minlength=len(self.ranges))
+        touched = self.within(restriction(question.where, self.kind))[1]
+        rows = np.bincount(self.node[touched], minlength=len(self.ranges))
         return self.ranges.alive(question.decay, moments, rows)
-
-    def holds_something(self, question: Question, moments: Ints) -> bool:
-        return bool(self.used(question, moments)[0])
-
-    def mass_of(self, aggregate: str) -> Floats:
-        if aggregate != "count":
-            return self.weight
-        assert self.count is not None
-        return self.count
-
-    @property
-    def single_value_masses(self) -> Floats:
-        return self.weight if self.single is None else self.single
 
     def per_time_range(self, mass: Floats) -> Floats:
         """Masses of masses, added up by range of time."""
         return np.bincount(self.node, weights=mass, minlength=len(self.ranges)).astype(np.float64)
-
-    def within(self, least: int, most: int) -> tuple[Flags, Flags]:
-        """Which masses lie wholly within a range of codes, and which touch it."""
-        if least > most or least >= CODES or most < 0:
-            nothing = np.zeros(len(self.weight), bool)
-            return nothing, nothing
-        first, last = np.uint64(max(least, 0)), np.uint64(min(most, CODES - 1))
-        return (self.low >= first) & (self.high <= last), (self.low <= last) & (self.high >= first)
 
     @cached_property
     def by_low(self) -> Rows:
@@ -165,26 +239,9 @@ class MassBounds:
     def by_high(self) -> Rows:
         return np.argsort(self.high, kind="stable")
 
-    def decayed(self, question: Question, moment: int, mass: Floats) -> tuple[Floats, Floats]:
-        """The least and the greatest decayed mass of every mass."""
-        decay = question.decay
-        least, most = self.ranges.factors(decay, np.array([moment], np.int64))
-        slack = self.slack(decay)
-        return self.outward(mass * least[0][self.node], mass * most[0][self.node], slack)
-
-    def value_of(self, code: np.uint64) -> float:
-        """The value of a code, or the nearest one that an event can have: not every code is that of a number."""
-        least, greatest = (
-            least_code(self.extremes.least_value, self.kind),
-            greatest_code(self.extremes.greatest_value, self.kind),
-        )
-        known = np.uint64(min(max(int(code), least), greatest))
-        return float(values_of(np.array([known]), self.kind)[0])
-
-    def covering(self, codes: Words, which: Flags, mass: Floats) -> Floats:
-        """For each code the mass of those masses that hold it."""
-        low, high, some = self.low[which], self.high[which], mass[which]
-        begun, ended = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
-        started = np.concatenate(([0.0], np.cumsum(some[begun])))[np.searchsorted(low[begun], codes, side="right")]
-        gone = np.concatenate(([0.0], np.cumsum(some[ended])))[np.searchsorted(high[ended], codes, side="left")]
-        return np.asarray(np.maximum(started - gone, 0.0))
+    def values_at(self, codes: Words) -> Floats:
+        """The values of codes, or the nearest ones that an event can have: not every code is that of a number."""
+        least = min(least_code(self.extremes.least_value, self.kind), EVERYTHING.most)
+        greatest = max(greatest_code(self.extremes.greatest_value, self.kind), 0)
+        known = np.clip(codes, np.uint64(least), np.uint64(greatest))
+        return np.asarray(values_of(known, self.kind), np.float64)

@@ -14,17 +14,30 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Flags, Floats, Ints, Limits
-from sketches.digests.mass_bounds import ROUNDING, MassBounds
-from sketches.encoding.value_codes import CODES, greatest_code, least_code, values_of
+from sketches.arrays import Floats, Ints, Limits
+from sketches.decay import parse_decay
+from sketches.decay.functions import LastEvents
+from sketches.digests.code_ranges import EVERYTHING, NOTHING, from_number, measured, restriction
+from sketches.digests.heavy_hitters import heavy_hitters
+from sketches.digests.mass_bounds import ROUNDING, Bounds, MassBounds, View, Weighing
+from sketches.digests.sweeps import ABOUT, POSSIBLY, SURELY, Swept
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
-from sketches.family import Askable
-from sketches.hashing import hash_one
-from sketches.question import DEFAULT_TOP, NEEDS_ORDER, Question
+from sketches.family import Askable, refuse, refuse_other_mass
+from sketches.question import NEEDS_ORDER, Question, Threshold
 
 _ROWS: Final = "; rows count as often as they came"
+_SUMS: Final = ("sum", "range-sum", "correlated-sum")
+_COUNTS: Final = ("count", "correlated-count")
+_MEANS: Final = ("mean", "correlated-mean")
+_NO_DECAY: Final = parse_decay("none")
+_CURVES: Final = {  # of which aggregate over v ≥ τ a curve is, by the aggregate that was asked for
+    "count": "correlated-count",
+    "correlated-count": "correlated-count",
+    "mean": "correlated-mean",
+    "correlated-mean": "correlated-mean",
+}
 
 
 @dataclass(frozen=True)
@@ -36,12 +49,11 @@ class RangedMasses(MassBounds, Askable):
         moments = self._moment(question)
         as_of = int(moments[0])
         self._check(question)
+        used = int(self.used(question, moments)[0])
         items: tuple[Item, ...] = ()
         if question.aggregate == "heavy-hitters":
-            items = self._heavy_hitters(question, as_of)
-            top = (
-                items[0] if items else Item(0.0, 0.0 if self.holds_something(question, moments) else math.nan, 0.0, 1.0)
-            )
+            items = heavy_hitters(self, question, as_of)
+            top = items[0] if items else Item(0.0, 0.0 if used else math.nan, 0.0, 1.0)
             value, lower, upper = top.estimate, top.lower, top.upper
         else:
             limits = self._limits(question, moments)
@@ -54,7 +66,7 @@ class RangedMasses(MassBounds, Askable):
             guarantee=self._guarantee(question, as_of, value, lower, upper),
             family=self.family,
             as_of=as_of,
-            used=int(self.used(question, moments)[0]),
+            used=used,
             items=items,
         )
 
@@ -78,20 +90,40 @@ class RangedMasses(MassBounds, Askable):
             used=self.used(question, moments),
         )
 
+    # Curves: what an aggregate measures itself gives way to the axis, what restricts it stays.
+
     def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
-        """Σ w·f over v ≥ τ for many τ at one as-of time."""
+        """The sum over v ≥ τ, or the count or the mean if one of these was asked for, for many τ at one as-of time."""
         taus = np.asarray(thresholds, np.float64)
-        points = self._along(Question("correlated-sum", question.decay, tau=0.0), taus, "thresholds")
-        found = [self._limits(replace(points, tau=tau), self._moment(question)) for tau in taus.tolist()]
-        return self._drawn(taus, found)
+        aggregate = _CURVES.get(question.aggregate, "correlated-sum")
+        of = question.of if question.sums and aggregate != "correlated-count" else None
+        asked = self._along(replace(_unmeasured(question), aggregate=aggregate, of=of, tau=0.0), taus, "thresholds")
+        sums = [self._above_each(asked, mass, taus) for mass in self._added(asked)]
+        moments = np.repeat(self._moment(asked), len(taus))
+        return Curve(taus, *self._combined(asked, moments, sums), 1.0)
+
+    def _above_each(self, question: Question, mass: Floats, taus: Floats) -> Bounds:
+        """What masses that satisfy a restriction have at or above each threshold: sums from the greatest code down."""
+        where = restriction(question.where, self.kind)
+        decayed = self.decayed(question, int(self._moment(question)[0]), self.part(mass, where))
+        codes = [from_number(tau, self.kind).within(where) for tau in taus.tolist()]
+        least = np.array([0 if each.empty else each.least for each in codes], np.uint64)
+        nothing = np.array([each.empty for each in codes], bool)
+        sides = []
+        for amount, ends, order in ((decayed.lower, self.low, self.by_low), (decayed.upper, self.high, self.by_high)):
+            at_least = np.append(np.cumsum(amount[order[::-1]])[::-1], 0.0)
+            sides.append(np.where(nothing, 0.0, at_least[np.searchsorted(ends[order], least, side="left")]))
+        return Bounds(*sides)
 
     def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
         """The value at each share φ at one as-of time."""
         phis = np.asarray(shares, np.float64)
-        points = self._along(Question("quantile", question.decay, phi=0.5), phis, "shares")
+        asked = replace(_unmeasured(question), aggregate="quantile", of=None, phi=0.5)
+        asked = self._along(asked, phis, "shares")
         if ((phis <= 0) | (phis >= 1)).any():
             raise QuestionError("shares must lie strictly between 0 and 1")
-        return self._drawn(phis, [self._quantiles(points, self._moment(question), phi) for phi in phis.tolist()])
+        [weighing] = self.weighed(asked, self._moment(asked))
+        return Curve(phis, *_joined(self._quantiles_at(asked, weighing, self.view(asked), phis.tolist())), 1.0)
 
     def _along(self, question: Question, axis: Floats, name: str) -> Question:
         if axis.ndim != 1 or np.isnan(axis).any():
@@ -99,22 +131,28 @@ class RangedMasses(MassBounds, Askable):
         self._check(question)
         return question
 
-    def _drawn(self, axis: Floats, points: Sequence[Limits]) -> Curve:
-        value, lower, upper = (np.concatenate([np.zeros(0), *(point[part] for point in points)]) for part in range(3))
-        return Curve(axis, value, lower, upper, 1.0)
+    # What is asked.
 
     def _moment(self, question: Question) -> Ints:
         as_of = question.as_of if question.as_of is not None else self.extremes.newest or 0
         return np.array([as_of], np.int64)
 
     def _check(self, question: Question) -> None:
-        if question.aggregate not in self.aggregates or question.of == "value":
-            asked = question.aggregate + (" of the value" if question.of == "value" else "")
-            raise UnanswerableError(
-                f"the {self.family} family does not answer {asked}; it answers {', '.join(self.aggregates)}"
-            )
-        if self.kind is Kind.KEY and len(self.weight) and question.aggregate in NEEDS_ORDER:
+        refuse(self.family, self.abilities, question)
+        if self.extremes.newest is None:
+            return
+        if self.kept is not None:
+            refuse_other_mass(self.family, question, self.kept, self.extremes)
+            if question.threshold is not None:  # its quantile counts as the question does, whatever is summed
+                shares = Question("median", question.decay, counting=question.counting)
+                refuse_other_mass(self.family, shares, self.kept, self.extremes)
+        keys = self.kind is Kind.KEY
+        if keys and question.aggregate in NEEDS_ORDER:
             raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
+        if keys and question.where.range_of("value"):
+            raise UnanswerableError(f"{question.where.words()}: this stream's values are text, which has no order")
+        if not keys and question.where.key is not None:
+            raise UnanswerableError(f"{question.where.words()}: this stream's values are numbers")
 
     def _guarantee(self, question: Question, as_of: int, value: float, lower: float, upper: float) -> str:
         if lower == value == upper:
@@ -125,147 +163,142 @@ class RangedMasses(MassBounds, Askable):
             note = "; events newer than the as-of time that share a range with older ones widen it"
         return f"never outside its bounds: {self.bound(question)}{note}{_ROWS}"
 
+    # Answers.
+
     def _limits(self, question: Question, moments: Ints) -> Limits:
         """Value, lower and upper limit at every moment."""
-        match question.aggregate:
-            case "sum" | "count":
-                lower, upper = self.totals(question, moments, [self.per_time_range(self.mass_of(question.aggregate))])
-                return self.sums(lower[:, 0], upper[:, 0], moments)
-            case "mean":
-                everything = np.ones(len(self.weight), bool)
-                return self.mean_within(question, moments, everything, everything)
-            case "quantile" | "median":
-                assert question.phi is not None
-                return self._quantiles(question, moments, question.phi)
-        if question.aggregate == "frequency":
-            return self._frequency(question, moments)
-        if question.tau_quantile is None:
-            return self._over(question, moments, *self.within(*self._ends(question)))
-        # what lies above a threshold shrinks as the threshold rises, so the ends of its interval enclose the answer
-        found: list[Limits] = []
-        for at, taus in enumerate(zip(*self._quantiles(question, moments, question.tau_quantile), strict=True)):
-            one = moments[at : at + 1]
-            ends = [CODES if math.isnan(tau) else least_code(tau, self.kind) for tau in _apart(*taus)]
-            middle, least, most = (self.within(end, CODES - 1) for end in ends)
-            _, lower, upper = self._over(question, one, most[0], least[1])
-            found.append((np.clip(self._over(question, one, *middle)[0], lower, upper), lower, upper))
-        value, lower, upper = (np.concatenate([np.zeros(0), *(each[part] for each in found)]) for part in range(3))
-        return value, lower, upper
+        if question.aggregate in ("quantile", "median"):
+            assert question.phi is not None
+            view = self.view(question)
+            parts = self.weighed(question, moments)
+            return _joined([self._quantiles_at(question, part, view, [question.phi])[0] for part in parts])
+        if (threshold := question.threshold) is not None:
+            parts = self.weighed(question, moments)
+            return _joined([self._over_threshold(question, part, threshold) for part in parts])
+        if self.extremes.newest is None:
+            return self._combined(question, moments, [Bounds(np.zeros(len(moments)), np.zeros(len(moments)))] * 2)
+        where = restriction(question.where, self.kind)
+        codes = measured(question, self.kind).within(where)
+        masses = [self.part(mass, codes) for mass in self._added(question)]
+        if len(masses) == 1 and question.aggregate not in (*_SUMS, *_COUNTS):
+            masses.append(self.rest(self.counted(question), masses[0], codes, where))
+        found = self.totals(question, moments, masses)
+        if isinstance(question.decay, LastEvents) and codes == EVERYTHING and self._rows_alone(question):
+            found = [self._so_many(question.decay, moments, found[0])]
+        return self._combined(question, moments, found)
 
-    def _over(self, question: Question, moments: Ints, inside: Flags, touched: Flags) -> Limits:
-        """A sum, count, mean or share over masses that match a predicate surely (`inside`) or possibly (`touched`)."""
-        match question.aggregate:
-            case "correlated-mean":
-                return self.mean_within(question, moments, inside, touched)
-            case "range-sum" | "correlated-sum" | "correlated-count":
-                mass = self.mass_of("count" if question.aggregate == "correlated-count" else "sum")
-                below, above = ([self.per_time_range(mass * which)] for which in (inside, touched))
-                lower, upper = self.totals(question, moments, below, above)
-                return self.sums(lower[:, 0], upper[:, 0], moments)
-        return self.share_within(question, moments, self.weight * inside, self.weight * touched)
+    def _added(self, question: Question) -> list[Floats]:
+        """The masses that a question adds up: both for a mean."""
+        if question.aggregate in _MEANS:
+            return [self.weight, self.count]
+        return [self.weight if question.aggregate in _SUMS else self.counted(question)]
 
-    def _frequency(self, question: Question, moments: Ints) -> Limits:
-        """The share of one value: of a mass that holds others as well it has at most `single`."""
-        inside, touched = self.within(*self._ends(question))
-        return self.share_within(question, moments, self.weight * inside, self.single_value_masses * touched)
+    def _combined(self, question: Question, moments: Ints, sums: Sequence[Bounds]) -> Limits:
+        """The answer from the limits of a sum, of weight and count for a mean, of a part and the rest for a share."""
+        if question.aggregate in (*_SUMS, *_COUNTS):
+            return self.sums(sums[0], moments)
+        combine = self.means if question.aggregate in _MEANS else self.shares
+        return combine(sums[0], sums[1], self.slack(question.decay))
 
-    def _ends(self, question: Question) -> tuple[int, int]:
-        """The least and the greatest code that a question is about."""
-        value = question.value
-        match question.aggregate:
-            case "frequency" if self.kind is Kind.KEY:
-                code = int(hash_one(str(value)))
-                return code, code
-            case "frequency" | "rank":
-                if isinstance(value, str) or value is None:
-                    if len(self.weight) == 0:
-                        return CODES, CODES - 1
-                    raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
-                least = least_code(float(value) if self.kind is Kind.FLOAT else value, self.kind)
-                most = greatest_code(float(value) if self.kind is Kind.FLOAT else value, self.kind)
-                return (least, most) if question.aggregate == "frequency" else (0, most)
-        least = 0 if question.low is None else least_code(question.low, self.kind)
-        most = CODES - 1 if question.high is None else greatest_code(question.high, self.kind)
-        if question.tau is not None:
-            assert not isinstance(question.tau, str)
-            least = max(least, least_code(question.tau, self.kind))
-        return least, most
+    def _rows_alone(self, question: Question) -> bool:
+        """Whether the question adds up rows, each of them once."""
+        counts = question.aggregate in _COUNTS and not question.by_weight
+        return counts or (self.extremes.unit_weights and question.aggregate in (*_SUMS, *_COUNTS))
 
-    def _quantiles(self, question: Question, moments: Ints, phi: float) -> Limits:
-        """The φ-quantile between the first value whose share may reach φ and the first whose share surely does."""
-        found = [self._quantile(question, moment, phi) for moment in moments.tolist()]
-        value, lower, upper = (np.array([each[part] for each in found]) for part in range(3))
-        return value, lower, upper
+    def _so_many(self, decay: LastEvents, moments: Ints, count: Bounds) -> Bounds:
+        """The newest N rows are N at the least, if there are so many."""
+        [everything] = self.totals(Question("count", _NO_DECAY), moments, [Bounds(self.count, self.count)])
+        return Bounds(np.maximum(count.lower, np.minimum(everything.lower, decay.count)), count.upper)
 
-    def _quantile(self, question: Question, moment: int, phi: float) -> tuple[float, float, float]:
-        if len(self.weight) == 0:
-            return math.nan, math.nan, math.nan
-        least, most = self.decayed(question, moment, self.weight)
-        if not most.any():
-            return math.nan, math.nan, math.nan
-        low_order, high_order = self.by_low, self.by_high
-        least_total, most_total = float(least.sum()), float(most.sum())
-        # shares of what is at or below a code: they rise where masses begin (may) and where they end (surely)
-        may = np.cumsum(most[low_order])
-        surely_above = np.maximum(least_total - np.cumsum(least[low_order]), 0.0)
-        surely = np.cumsum(least[high_order])
-        may_above = np.maximum(most_total - np.cumsum(most[high_order]), 0.0)
-        slack = 4.0 * self.slack(question.decay)
-        first = _first(may, surely_above, phi * (1.0 - ROUNDING) - slack)  # φ itself may be a rounded number
-        last = _first(surely, may_above, phi + slack)
-        both = np.cumsum((least + most)[high_order])
-        middle = min(int(np.searchsorted(both, phi * both[-1])), len(both) - 1)
-        lower = self.extremes.least_value if first is None else self.value_of(self.low[low_order[first]])
-        upper = self.extremes.greatest_value if last is None else self.value_of(self.high[high_order[last]])
-        return min(max(self.value_of(self.high[high_order[middle]]), lower), upper), lower, upper
+    def _over_threshold(self, question: Question, weighing: Weighing, threshold: Threshold) -> Limits:
+        """The answer over v ≥ τ, with τ a multiple of a quantile of all masses, which is known between limits.
 
-    def _heavy_hitters(self, question: Question, moment: int) -> tuple[Item, ...]:
-        """The values that a mass of their own speaks for, by their shares; any other has at most a share of ε.
-
-        With φ asked for, those whose share may reach it: so none is left out that has it.
+        What lies above a threshold shrinks as the threshold rises, so the ends of its interval enclose the answer.
         """
-        if len(self.weight) == 0:
-            return ()
-        least, most = self.decayed(question, moment, self.weight)
-        least_total, most_total = float(least.sum()), float(most.sum())
-        single = self.low == self.high
-        codes, which = np.unique(self.low[single], return_inverse=True)
-        if len(codes) == 0 or most_total == 0.0:
-            return ()
-        own_least = np.bincount(which, weights=least[single], minlength=len(codes))
-        own_most = np.bincount(which, weights=most[single], minlength=len(codes))
-        of_others = self.decayed(question, moment, self.single_value_masses)
-        shared_least, shared_most = (self.covering(codes, ~single, mass) for mass in of_others)
-        slack = 4.0 * self.slack(question.decay)
-        lost = slack * most_total  # differences of sums are as exact as the sums
-        with np.errstate(invalid="ignore", divide="ignore"):
-            lower = own_least / (own_least + np.maximum(most_total - own_most, 0.0) + lost)
-            reach = own_most + shared_most + lost
-            upper = reach / (reach + np.maximum(least_total - own_least - shared_least - lost, 0.0))
-        lower = np.nan_to_num(lower) * (1.0 - slack)
-        upper = np.minimum(np.nan_to_num(upper, nan=1.0) * (1.0 + slack), 1.0)
-        value = (lower + upper) / 2.0
-        order = np.lexsort((codes, -value))
-        order = order[own_most[order] > 0.0]
-        if question.phi is not None:
-            order = order[upper[order] >= question.phi]
-        if question.top is not None or question.phi is None:
-            order = order[: question.top or DEFAULT_TOP]
-        names = codes[order].tolist() if self.kind is Kind.KEY else values_of(codes[order], self.kind).tolist()
-        texts = [self.labels.text_of(name) for name in names] if self.kind is Kind.KEY else names
-        columns = (column[order].tolist() for column in (value, lower, upper))
-        return tuple(Item(*each) for each in zip(texts, *columns, strict=True))
+        assert threshold.phi is not None
+        everything = Question("quantile", question.decay, phi=threshold.phi, counting=question.counting)
+        middle, least, most = (
+            threshold.factor * limit  # a factor is never negative, so the limits stay in order
+            for limit in self._quantiles_at(everything, weighing, self.view(everything), [threshold.phi])[0]
+        )
+        least, most = _apart(least, most)
+        view = self.view(question)
+        swept = [self._swept(weighing, view, mass) for mass in self._added(question)]
+        _, lower, upper = self._above(question, weighing, swept, least, most)
+        value, _, _ = self._above(question, weighing, swept, middle, middle)
+        return np.clip(value, lower, upper), lower, upper
+
+    def _swept(self, weighing: Weighing, view: View, mass: Floats) -> tuple[Swept, Swept]:
+        """The masses of a view in the order of their least and of their greatest values."""
+        node, held = self.node[view.rows], mass[view.rows]
+        by_low, by_high = (
+            Swept.of(ends, order, node, held * view.sure, held, weighing.least, weighing.most)
+            for ends, order in ((view.low, view.by_low), (view.high, view.by_high))
+        )
+        return by_low, by_high
+
+    def _above(
+        self, question: Question, weighing: Weighing, swept: Sequence[tuple[Swept, Swept]], least: Floats, most: Floats
+    ) -> Limits:
+        """The answer over v ≥ τ, with a τ of its own at every moment, between two limits."""
+        found: list[Bounds] = []
+        for by_low, by_high in swept:
+            surely, may = self._places(by_low, most), self._places(by_high, least)
+            upper_rest, lower_part = by_low.greatest_split(surely)[0], by_low.least_split(surely)[1]
+            lower_rest, upper_part = by_high.least_split(may)[0], by_high.greatest_split(may)[1]
+            slack = self.slack(question.decay)
+            found += [self.outward(lower_part, upper_part, slack), self.outward(lower_rest, upper_rest, slack)]
+        return self._combined(question, weighing.moments, found[::2] if question.aggregate in _MEANS else found)
+
+    def _places(self, swept: Swept, taus: Floats) -> Ints:
+        """How many of the masses come before each threshold; all of them where it is beyond all codes, or is none."""
+        codes = [NOTHING if math.isnan(tau) else from_number(tau, self.kind) for tau in taus.tolist()]
+        least = np.array([0 if each.empty else each.least for each in codes], np.uint64)
+        found = np.searchsorted(swept.ends, least, side="left")
+        return np.where([each.empty for each in codes], len(swept.ends), found).astype(np.int64)
+
+    def _quantiles_at(self, question: Question, weighing: Weighing, view: View, phis: Sequence[float]) -> list[Limits]:
+        """φ-quantiles, each between the first value whose share may reach φ and the first whose share surely does."""
+        slack = self.slack(question.decay)
+        by_low, by_high = self._swept(weighing, view, self.counted(question))
+        found = []
+        for phi in phis:
+            least = phi * (1.0 - ROUNDING)  # φ itself may be a rounded number
+            first = self._values(by_low, by_low.reaches(POSSIBLY, least - 4.0 * slack, slack, self.lost))
+            last = self._values(by_high, by_high.reaches(SURELY, phi + 4.0 * slack, slack, self.lost))
+            middle = self._values(by_high, by_high.reaches(ABOUT, least, slack, self.lost))
+            found.append((np.clip(middle, first, last), first, last))
+        return found
+
+    def _values(self, swept: Swept, places: Ints) -> Floats:
+        found = np.full(len(places), np.nan)
+        known = places >= 0
+        if known.any():
+            found[known] = self.values_at(swept.ends[places[known]])
+        return found
 
 
-def _apart(value: float, lower: float, upper: float) -> tuple[float, float, float]:
-    """A number and its limits, these moved apart where whole numbers have more digits than floats."""
-    wide = max(abs(lower), abs(upper)) >= 2.0**53
-    return (value, math.nextafter(lower, -math.inf), math.nextafter(upper, math.inf)) if wide else (value, lower, upper)
+def _unmeasured(question: Question) -> Question:
+    """The question without what its aggregate measures: a count over the same events."""
+    return Question(
+        "count",
+        question.decay,
+        question.as_of,
+        confidence=question.confidence,
+        where=question.where,
+        counting=question.counting,
+    )
 
 
-def _first(below: Floats, above: Floats, phi: float) -> int | None:
-    """The first row at which below/(below + above) reaches φ."""
-    total = below + above
-    with np.errstate(invalid="ignore", divide="ignore"):
-        reached = np.flatnonzero((below / total >= phi) & (total > 0.0))
-    return int(reached[0]) if len(reached) else None
+def _joined(parts: Sequence[Limits]) -> Limits:
+    value, lower, upper = (np.concatenate([np.zeros(0), *(part[column] for part in parts)]) for column in range(3))
+    return value, lower, upper
+
+
+def _apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Limits moved apart where whole numbers have more digits than floats."""
+    wide = np.maximum(np.abs(lower), np.abs(upper)) >= 2.0**53
+    return (
+        np.where(wide, np.nextafter(lower, -np.inf), lower),
+        np.where(wide, np.nextafter(upper, np.inf), upper),
+    )

@@ -6,6 +6,8 @@ in the list of labels), weights are left out where all are 1. Everything is chec
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sketches.arrays import Column, Ints, Words
@@ -28,6 +30,7 @@ def write_head(writer: Writer, kind: Kind, extremes: Extremes, labels: Labels) -
         writer.f64(extremes.least_value)
         writer.f64(extremes.greatest_value)
         writer.u64(extremes.greatest_weight)
+        writer.u64(extremes.least_weight)
     write_labels(writer, labels)
 
 
@@ -39,12 +42,17 @@ def read_head(reader: Reader) -> tuple[Kind, Extremes, Labels]:
     extremes = Extremes()
     if reader.u8():
         extremes = Extremes(reader.i64(), reader.i64(), reader.f64(), reader.f64(), reader.u64())
+        if reader.version > 1:  # before, every weight was at least 1
+            extremes = replace(extremes, least_weight=reader.u64())
         if not -MAX_TIME <= (extremes.oldest or 0) <= (extremes.newest or 0) <= MAX_TIME:
             raise CorruptError("the oldest or the newest time is out of range")
         if not (abs(extremes.least_value) <= MAX_VALUE and abs(extremes.greatest_value) <= MAX_VALUE):
             raise CorruptError("the least or the greatest value is out of range")
-        if not 1 <= extremes.greatest_weight <= MAX_WEIGHT:
-            raise CorruptError(f"the greatest weight is {extremes.greatest_weight}; weights are 1 to {MAX_WEIGHT}")
+        if not 0 <= extremes.least_weight <= extremes.greatest_weight <= MAX_WEIGHT:
+            raise CorruptError(
+                f"weights are {extremes.least_weight} to {extremes.greatest_weight}; they must lie within 0 to "
+                f"{MAX_WEIGHT}"
+            )
     return list(Kind)[code], extremes, read_labels(reader)
 
 
@@ -109,7 +117,7 @@ def write_rows(
     weighted = bool((weights != 1).any())
     writer.u8(int(weighted))
     if weighted:
-        writer.column((weights - 1).astype(np.uint64))
+        writer.column(weights.astype(np.uint64))
 
 
 def read_rows(reader: Reader, kind: Kind, labels: Labels) -> tuple[Ints, Words, Column, Ints]:
@@ -141,7 +149,7 @@ def read_rows(reader: Reader, kind: Kind, labels: Labels) -> tuple[Ints, Words, 
     weights = np.ones(rows, np.int64)
     if reader.u8():
         stored = reader.column(rows)
-        if stored.max() >= MAX_WEIGHT:
-            raise CorruptError(f"a weight is {int(stored.max()) + 1}; weights are at most {MAX_WEIGHT}")
-        weights = stored.astype(np.int64) + 1
+        if stored.max() > MAX_WEIGHT:
+            raise CorruptError(f"a weight is {int(stored.max())}; weights are at most {MAX_WEIGHT}")
+        weights = stored.astype(np.int64) + (1 if reader.version == 1 else 0)
     return times, hashes, values, weights

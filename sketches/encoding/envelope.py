@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 # Shared by all families: a family that changes its bytes raises this and takes the new number, also where its own last
 # one was lower. Then any older wane refuses the bytes by this number alone.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MAGIC = b"wane"
 _CHECKSUM_BYTES = 8
@@ -44,6 +44,10 @@ class Envelope:
     parameters: bytes
     seed: int
     body: bytes
+
+    def reader(self) -> Reader:
+        """What reads the body, by the version that it was written in."""
+        return Reader(self.body, self.version)
 
 
 def seal(family: str, version: int, parameters: bytes, seed: int, body: bytes) -> bytes:
@@ -215,7 +219,8 @@ class Reader:
     >>> reader.done()
     """
 
-    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview, version: int = FORMAT_VERSION) -> None:
+        self.version = version
         self._view = memoryview(data).cast("B")
         self._position = 0
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches.arrays import Ints
 from sketches.decay import DecayClass
+from sketches.decay.functions import LastEvents, NoDecay
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series
 from sketches.events import Kind
@@ -17,8 +18,10 @@ from sketches.papers import CORRELATED_AGGREGATES
 from sketches.question import Question
 from sketches.sampling.curves import quantile_curve, threshold_curve
 from sketches.sampling.estimators import answer
-from sketches.sampling.inquiry import Inquiry
+from sketches.sampling.horvitz_thompson import largest_unseen
+from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.joins import inner_product
+from sketches.sampling.last_events import over_last_events
 from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.sample_parameters import SampleParameters
@@ -65,10 +68,13 @@ class AskableSample(Askable):
         elif other is not None:
             raise QuestionError(f"other= goes with inner-product, not with {question.aggregate!r}")
         inquiry = self._inquiry(question, np.array([as_of]))
-        found = answer(inquiry) if other is None else inner_product(inquiry, other.sample)
-        self._refuse_lost(question, as_of)
+        if isinstance(question.decay, LastEvents):
+            found = self._over_last(question, np.array([as_of]), other)
+        else:
+            self._refuse_lost(question, as_of)
+            found = answer(inquiry) if other is None else inner_product(inquiry, other.asked(question))
         is_point = found.lower[0] == found.value[0] == found.upper[0]
-        exact = bool(is_point and inquiry.unseen_unit.contribution[0] == 0)
+        exact = bool(is_point and self._complete(question, as_of))
         return Estimate(
             value=float(found.value[0]),
             lower=float(found.lower[0]),
@@ -88,9 +94,12 @@ class AskableSample(Askable):
             raise QuestionError(f"as_of has {moments.ndim} dimensions; a series takes a flat array of times")
         if question.aggregate == "inner-product":
             raise UnanswerableError("inner-product has no series: ask for it at one as-of time")
-        found = answer(self._inquiry(question, moments))
-        for moment in moments.tolist():
-            self._refuse_lost(question, moment)
+        if isinstance(question.decay, LastEvents):
+            found = self._over_last(question, moments, None)
+        else:
+            for moment in moments.tolist():
+                self._refuse_lost(question, moment)
+            found = answer(self._inquiry(question, moments))
         return Series(
             as_of=moments,
             value=found.value,
@@ -103,12 +112,46 @@ class AskableSample(Askable):
         )
 
     def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
-        """The correlated sum against its threshold τ, at the question's decay and as-of time."""
-        return threshold_curve(self._inquiry(question, np.array([self.as_of(question)])), thresholds)
+        """The correlated sum, count or mean against its threshold τ, at the question's decay and as-of time."""
+        return threshold_curve(self._at(question), thresholds)
 
     def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
         """The whole quantile function, at the question's decay and as-of time."""
-        return quantile_curve(self._inquiry(question, np.array([self.as_of(question)])), shares)
+        return quantile_curve(self._at(question), shares)
+
+    def _at(self, question: Question) -> Inquiry:
+        if isinstance(question.decay, LastEvents):
+            raise UnanswerableError("curves over the newest events by number are not drawn: ask for a window of time")
+        return self._inquiry(question, np.array([self.as_of(question)]))
+
+    def asked(self, question: Question) -> PoissonSample:
+        """The sample of the events that a question is about, with the weights by which they count in it."""
+        about = self.sample.where(question.where)
+        of_weight = question.sums and not question.of_value
+        return about if of_weight or question.by_weight else about.each_once
+
+    def _over_last(self, question: Question, as_of: Ints, other: AskableSample | None) -> Estimates:
+        """The answer over the newest events by number: from the time at which they begin, without decay."""
+        if other is not None:
+            raise UnanswerableError("an inner product over the newest events by number is not defined")
+        assert isinstance(question.decay, LastEvents)
+        plain = replace(question, decay=NoDecay())
+
+        def since(begin: int, moment: int, confidence: float) -> Estimates:
+            askable = replace(self, sample=self.sample.since(begin))
+            self._refuse_lost(plain.at(moment), moment)
+            return answer(replace(askable._inquiry(plain, np.array([moment])), confidence=confidence))
+
+        return over_last_events(
+            self.sample.each_once, question, int(question.decay.count), as_of, self._confidence(question), since
+        )
+
+    def _complete(self, question: Question, as_of: int) -> bool:
+        """Whether no event that may count was discarded."""
+        if isinstance(question.decay, LastEvents):
+            return True  # the limits are equal only where every event since the beginning was kept
+        unseen = (largest_unseen(self.sample, question.decay, np.array([as_of]), per) for per in ("unit", "event"))
+        return all(one.contribution[0] == 0 for one in unseen)
 
     def as_of(self, question: Question) -> int:
         """The question's as-of time; by default that of the newest event, 0 where there is none."""
@@ -120,7 +163,10 @@ class AskableSample(Askable):
         return question.confidence or 1.0 - self.parameters.delta
 
     def _inquiry(self, question: Question, as_of: Ints) -> Inquiry:
-        return Inquiry(self.sample, question, as_of, self._confidence(question), self.parameters.epsilon)
+        counted = self.sample if question.by_weight else self.sample.each_once
+        return Inquiry(
+            self.asked(question), question, as_of, self._confidence(question), self.parameters.epsilon, counted
+        )
 
     def _second_side(self, other: AskableSample | None) -> AskableSample:
         if other is None:
@@ -151,8 +197,10 @@ class AskableSample(Askable):
         interval = "interval from the sample itself"
         if self.sample.newest is not None and as_of < self.sample.newest:
             return f"{interval}; no error was planned for times before the newest event"
-        if question.of == "value":
+        if question.of_value:
             return f"{interval}; no error was planned for, as it depends on how far values spread"
+        if question.where or question.threshold is not None or isinstance(question.decay, LastEvents):
+            return f"{interval}; no error was planned for, as it depends on how many events it is about"
         if question.aggregate in ("self-join", "inner-product"):
             return f"{interval}; no error was planned for, as it depends on how often keys repeat"
         likely = 1.0 - self.parameters.delta
@@ -172,7 +220,8 @@ class AskableSample(Askable):
                 return f"planned for a rank within {epsilon} of the one asked for"
             case "range-sum" | "correlated-sum" | "correlated-count" | "correlated-mean":
                 each = "sum and count each " if question.aggregate == "correlated-mean" else ""
-                return f"{each}planned for an additive error of at most {epsilon} of the whole decayed weight"
+                whole = "weight" if question.masses == {"weight"} else "count"
+                return f"{each}planned for an additive error of at most {epsilon} of the whole decayed {whole}"
             case _:
                 return f"planned for an additive error of at most {epsilon}"
 

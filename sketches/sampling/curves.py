@@ -9,21 +9,44 @@ from sketches.arrays import Floats
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve
 from sketches.events import Kind
+from sketches.sampling.coefficients import Coefficients
+from sketches.sampling.horvitz_thompson import Sums
 from sketches.sampling.inquiry import Inquiry
-from sketches.sampling.intervals import Total
 from sketches.sampling.quantiles import quantiles_of_sweep, sweep
+from sketches.sampling.ratios import mean_of_sums
 
 
 def threshold_curve(inquiry: Inquiry, thresholds: ArrayLike) -> Curve:
-    """Σ w·f over v ≥ τ for many τ at one as-of time (the correlated sum against its threshold)."""
+    """The sum, count or mean over v ≥ τ for many τ at one as-of time (a correlated aggregate against its threshold)."""
     taus = np.asarray(thresholds, np.float64)
     _check(inquiry, taus, "thresholds")
-    cumulated, table_error = sweep(inquiry.sample, inquiry.decay, int(inquiry.as_of[0]))
-    rows_below = np.searchsorted(inquiry.sample.sorted_values, taus, side="left")
-    below = np.concatenate([np.zeros((3, 1)), cumulated], axis=1)
-    above = np.maximum(below[:, -1:] - below[:, rows_below], 0.0)
-    total = Total(above[0], above[1], above[2], *inquiry.unseen_unit, table_error)
+    question, sample = inquiry.question, inquiry.sample
+    if question.aggregate == "correlated-mean":
+        found = mean_of_sums(inquiry, _sums_above(inquiry, inquiry.mean_coefficients, taus))
+        return Curve(taus, found.value, found.lower, found.upper, inquiry.confidence)
+    if question.of_value:
+        raise UnanswerableError("a curve of sums of the value is not drawn: ask for their mean, or for the weight")
+    total = _sums_above(inquiry, sample.weight_coefficients, taus).total(0, 1, 0, inquiry.unseen_unit)
     return Curve(taus, total.value, *total.bounds(inquiry.confidence), inquiry.confidence)
+
+
+def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Floats) -> Sums:
+    """The decayed sums over v ≥ τ, one row for each τ, from one pass in the order of values."""
+    sample = inquiry.sample
+    decayed = inquiry.factors[0]
+    factors = np.zeros(len(sample))
+    factors[decayed.rows] = decayed.factors
+    factors = factors[sample.by_value]
+    rows_below = np.searchsorted(sample.sorted_values, taus, side="left")
+
+    def above(columns: Floats, by: Floats) -> Floats:
+        sums = np.zeros((len(sample) + 1, len(columns)))
+        sums[:-1] = np.cumsum((columns[:, sample.by_value] * by)[:, ::-1], axis=1)[:, ::-1].T
+        return sums[rows_below]
+
+    used = above(np.ones((1, len(sample))), (factors > 0).astype(np.float64))[:, 0].astype(np.int64)
+    squares = above(coefficients.squared, np.square(factors))
+    return Sums(above(coefficients.linear, factors), squares, used, decayed.table_error)
 
 
 def quantile_curve(inquiry: Inquiry, shares: ArrayLike) -> Curve:

@@ -20,10 +20,12 @@ from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.question import DEFAULT_TOP, NEEDS_ORDER
 from sketches.sampling.inquiry import Estimates, Inquiry
-from sketches.sampling.intervals import Total, ratio_bounds, share_bounds
+from sketches.sampling.intervals import Total
 from sketches.sampling.joins import self_join
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quantiles import quantiles
+from sketches.sampling.ratios import mean_of_sums, share_limits
+from sketches.sampling.thresholds import above_threshold
 
 
 def answer(inquiry: Inquiry) -> Estimates:
@@ -32,10 +34,10 @@ def answer(inquiry: Inquiry) -> Estimates:
     if sample.kind is Kind.KEY and len(sample):
         if question.aggregate in NEEDS_ORDER:
             raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
-        if question.of == "value":
+        if question.of_value:
             raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
-    if question.tau_quantile is not None:
-        return _at_each_time(inquiry, _correlated_at_quantile)
+    if question.threshold is not None:
+        return above_threshold(inquiry, question.threshold)
     return _ESTIMATORS[question.aggregate](inquiry)
 
 
@@ -55,32 +57,37 @@ def _at_each_time(inquiry: Inquiry, estimate: Callable[[Inquiry], Estimates]) ->
 
 
 def _sum(inquiry: Inquiry) -> Estimates:
-    if inquiry.question.of == "value":
-        return _value_sum(inquiry)
-    return _of_total(*inquiry.weight(), inquiry.confidence)
+    return _summed(inquiry)
+
+
+def _summed(inquiry: Inquiry, rows: Rows | None = None) -> Estimates:
+    """Σ w·f over all rows or some or, of the value, Σ w·v·f."""
+    if inquiry.question.of_value:
+        return _value_sum(inquiry, rows)
+    return _of_total(*inquiry.weight(rows), inquiry.confidence)
 
 
 def _count(inquiry: Inquiry) -> Estimates:
-    return _of_total(*inquiry.count(), inquiry.confidence)
+    return _of_total(*inquiry.weight(), inquiry.confidence)
 
 
 def _of_total(total: Total, used: Ints, confidence: float) -> Estimates:
     return Estimates(total.value, *total.bounds(confidence), used)
 
 
-def _value_sum(inquiry: Inquiry) -> Estimates:
-    """Σ v·f as the sum of positive values less that of negative ones.
+def _value_sum(inquiry: Inquiry, rows: Rows | None) -> Estimates:
+    """Σ w·v·f as the sum of positive values less that of negative ones.
 
     The two are sums over different events, so the squares of their errors add up.
     """
     sample = inquiry.sample
-    scale = max(abs(sample.least_value), abs(sample.greatest_value)) if len(sample) else 0.0
-    scale = scale or 1.0
+    scale = max(abs(sample.least_value), abs(sample.greatest_value))
+    scale = scale if 0.0 < scale < np.inf else 1.0
     sides = []
     for sign, largest in ((1, sample.greatest_value), (-1, -sample.least_value)):
-        sums = inquiry.sums(sample.value_coefficients(sign, scale))
-        largest_factor = max(float(largest) / scale, 0.0) if len(sample) else 0.0
-        sides.append(sums.total(0, 1, 0, inquiry.unseen_event, largest_factor))
+        sums = inquiry.sums(sample.value_coefficients(sign, scale), rows)
+        largest_factor = max(float(largest) / scale, 0.0) if np.isfinite(largest) else 0.0
+        sides.append(sums.total(0, 1, 0, inquiry.unseen_unit, largest_factor))
     positive, negative = sides
     (positive_lower, positive_upper), (negative_lower, negative_upper) = (
         side.bounds(inquiry.confidence) for side in sides
@@ -92,43 +99,14 @@ def _value_sum(inquiry: Inquiry) -> Estimates:
 
 
 def _mean(inquiry: Inquiry, rows: Rows | None = None) -> Estimates:
-    """Σ w·f / Σ f over all rows or some; for values, base + scale·(Σ (v - base)/scale·f / Σ f)."""
-    sample = inquiry.sample
-    if inquiry.question.of == "value":
-        base, scale = 0.0, 1.0
-        if len(sample):
-            base, scale = sample.least_value, (sample.greatest_value - sample.least_value) or 1.0
-        sums = inquiry.sums(sample.value_mean_coefficients(scale), rows)
-        top = sums.total(0, 1, 0, inquiry.unseen_event)
-        least, most = base, base + scale if len(sample) else 0.0
-    else:
-        base, scale = 0.0, 1.0
-        sums = inquiry.sums(sample.mean_coefficients, rows)
-        top = sums.total(0, 1, 0, inquiry.unseen_unit)
-        least, most = 1.0, float(sample.greatest_weight)
-    bottom = sums.total(2, 3, 1, inquiry.unseen_event)
-    effective = _divide(np.square(bottom.sampled), bottom.variance, np.inf)
-    lower, upper = ratio_bounds(top, bottom, sums.squared[:, 2], effective, inquiry.confidence)
-    value = base + scale * _divide(top.value, bottom.value, np.nan)
-    exact = (top.unseen == 0) & (bottom.unseen == 0) & ((np.asarray(bottom.table_error) == 0) | np.isnan(value))
-    lower = np.where(exact, value, np.clip(base + scale * lower, least, most))
-    upper = np.where(exact, value, np.clip(base + scale * upper, least, most))
-    return Estimates(value, lower, upper, sums.used)
+    """Σ w·f / Σ f over all rows or some; for values, base + scale·(Σ w·(v - base)/scale·f / Σ w·f)."""
+    return mean_of_sums(inquiry, inquiry.sums(inquiry.mean_coefficients, rows))
 
 
 def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
     whole, used = inquiry.weight()
     part, _ = inquiry.weight(rows)
-    return Estimates(*_share_limits(part, whole, inquiry.confidence), used)
-
-
-def _share_limits(part: Total, whole: Total, confidence: float) -> tuple[Floats, Floats, Floats]:
-    lower, upper = share_bounds(part, whole.without(part), confidence)
-    value = _divide(part.value, whole.value, np.nan)
-    nothing = whole.value <= 0
-    lower = np.where(nothing, 0.0, np.where(whole.exact, value, np.fmin(lower, value)))
-    upper = np.where(nothing, 1.0, np.where(whole.exact, value, np.fmax(upper, value)))
-    return value, lower, upper
+    return Estimates(*share_limits(part, whole, inquiry.confidence), used)
 
 
 def _selectivity(inquiry: Inquiry) -> Estimates:
@@ -151,7 +129,7 @@ def _frequency(inquiry: Inquiry) -> Estimates:
 
 
 def _range_sum(inquiry: Inquiry) -> Estimates:
-    return _of_total(*inquiry.weight(inquiry.between(inquiry.question.low, inquiry.question.high)), inquiry.confidence)
+    return _summed(inquiry, inquiry.between(inquiry.question.low, inquiry.question.high))
 
 
 def _range_frequency(inquiry: Inquiry) -> Estimates:
@@ -159,13 +137,13 @@ def _range_frequency(inquiry: Inquiry) -> Estimates:
 
 
 def _correlated(inquiry: Inquiry, tau: float) -> Estimates:
-    """Sum, count or mean over the events with v ≥ tau, or their share of the weight."""
+    """Sum, count or mean over the events with v ≥ tau, or their share."""
     rows = inquiry.between(tau, None)
     match inquiry.question.aggregate:
         case "correlated-sum":
-            return _of_total(*inquiry.weight(rows), inquiry.confidence)
+            return _summed(inquiry, rows)
         case "correlated-count":
-            return _of_total(*inquiry.count(rows), inquiry.confidence)
+            return _of_total(*inquiry.weight(rows), inquiry.confidence)
         case "correlated-mean":
             return _mean(inquiry, rows)
         case _:
@@ -175,38 +153,6 @@ def _correlated(inquiry: Inquiry, tau: float) -> Estimates:
 def _correlated_at_number(inquiry: Inquiry) -> Estimates:
     assert inquiry.question.tau is not None
     return _correlated(inquiry, float(inquiry.question.tau))
-
-
-def _correlated_at_quantile(inquiry: Inquiry) -> Estimates:
-    """The threshold is a quantile and so has an interval of its own; half of the error probability goes to it.
-
-    A sum over v ≥ τ falls as τ rises, so the limits at both ends of the threshold's interval enclose the answer. A mean
-    is enclosed by the limits of its numerator and denominator.
-    """
-    assert inquiry.question.tau_quantile is not None
-    careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
-    threshold = _quantile(careful, inquiry.question.tau_quantile)
-    value, low, high = (float(tau[0]) for tau in (threshold.value, threshold.lower, threshold.upper))
-    if np.isnan(value):
-        return _correlated(careful, np.inf)
-    middle = _correlated(careful, value)
-    if low == high:
-        return middle
-    if inquiry.question.aggregate == "correlated-mean":
-        return _mean_between(careful, middle, low, high)
-    return replace(middle, lower=_correlated(careful, high).lower, upper=_correlated(careful, low).upper)
-
-
-def _mean_between(inquiry: Inquiry, middle: Estimates, low: float, high: float) -> Estimates:
-    """The mean over the events above any threshold between low and high."""
-    many, few = inquiry.between(low, None), inquiry.between(high, None)
-    least_weight, _ = inquiry.weight(few)[0].bounds(inquiry.confidence)
-    _, most_weight = inquiry.weight(many)[0].bounds(inquiry.confidence)
-    least_count, _ = inquiry.count(few)[0].bounds(inquiry.confidence)
-    _, most_count = inquiry.count(many)[0].bounds(inquiry.confidence)
-    lower = np.maximum(_divide(least_weight, most_count, 1.0), 1.0)
-    upper = np.minimum(_divide(most_weight, least_count, np.inf), float(inquiry.sample.greatest_weight))
-    return replace(middle, lower=np.fmin(lower, middle.lower), upper=np.fmax(upper, middle.upper))
 
 
 def _quantile_at_phi(inquiry: Inquiry) -> Estimates:
@@ -250,7 +196,7 @@ def _heavy_hitters(inquiry: Inquiry) -> Estimates:
     part = Total(certain[order], sampled[order], variance[order], *unseen, decayed.table_error)
     everything = Total(certain.sum(), sampled.sum(), variance.sum(), *unseen, decayed.table_error)
     together = 1.0 - (1.0 - inquiry.confidence) / candidates
-    value, lower, upper = _share_limits(part, everything, together)
+    value, lower, upper = share_limits(part, everything, together)
     items = tuple(
         Item(_readable(sample, distinct[code]), float(v), float(low), float(high))
         for code, v, low, high in zip(order, value, lower, upper, strict=True)
@@ -277,10 +223,6 @@ def _readable(sample: PoissonSample, value: np.generic) -> int | float | str:
     if sample.kind is Kind.KEY:
         return sample.labels.text_of(int(value))
     return int(value) if sample.kind is Kind.INTEGER else float(value)
-
-
-def _divide(top: Floats, bottom: Floats, otherwise: float) -> Floats:
-    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), otherwise)
 
 
 def _self_join(inquiry: Inquiry) -> Estimates:

@@ -1,15 +1,24 @@
 """The samples S_0, S_1, … of paper A §3 for one decay that is known beforehand.
 
-Under a known decay f, an event of weight w counts floor(w·f(age)) whole units: its first ones, and unit 0 for longest.
-Level i samples each unit with probability 2^-i. The event's *expiry* at level i is when its first sampled unit there
-stops to count; until then the event is in the level. Each level keeps the events that expire last. Its *cut* t_i is
-the level's (capacity + 1)-th latest expiry, and the level keeps the events that expire after it. A cut depends on the
-set of events alone, not on their order or repeats (Lemmas 3.1, 3.2).
+Under a known decay f, an event counts whole units (`integral_decay`): its first ones, and unit 0 for longest. Level i
+samples each unit with probability 2^-i. The event's *expiry* at level i is when its first sampled unit there stops to
+count; until then the event is in the level. Each level keeps the events that expire last. Its *cut* t_i is the level's
+(capacity + 1)-th latest expiry, and the level keeps the events that expire after it.
 
-An event's expiry only falls with the level, and so do the cuts. But the order of expiries differs between levels, so
-what the levels keep does not nest. An event is stored once, iff some level keeps it, and its expiries are computed
-again when they are needed. The paper also drops events that have expired by now. Nothing here reads a clock, and only
-the capacity makes a level discard events.
+What has expired by the newest event can never count again, because answers are as of that event or later. So a level
+keeps an event iff it expires there after both the cut and the newest event, and a cut that is not after the newest
+event is no cut: nothing at or below it could be asked for. The clock is that of the events. Nothing here reads another.
+
+The table depends on the set of events alone, not on their order, repeats or merges (Lemmas 3.1, 3.2). Take two tables
+with cuts a and b and newest events m ≤ n; let t be the (capacity + 1)-th latest expiry in a level over all events of
+both. If t > n, then all events that expire at or after t are in the tables, but for those that one of the cuts has
+dropped: that cut then is t itself. So the cut is the (capacity + 1)-th latest expiry of the rows above max(a, b, n), or
+max(a, b) where there are not so many. If t ≤ n, at most `capacity` rows expire after n, and no cut is left. An event
+that comes late and has expired already is dropped in the same way.
+
+An event's expiry only falls with the level, and so do the cuts; those that are not after the newest event are the last
+ones. But the order of expiries differs between levels, so what the levels keep does not nest. An event is stored once,
+iff some level keeps it, and its expiries are computed again when they are needed.
 """
 
 from __future__ import annotations
@@ -20,159 +29,25 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numba import uint64, vectorize
 from numpy.typing import NDArray
 
-from sketches.arrays import Column, Flags, Floats, Ints, Words
-from sketches.decay import Decay
-from sketches.event_rules import MAX_TIME
+from sketches.arrays import Column, Ints, Words
 from sketches.events import Events
 from sketches.hashing import event_hashes
+from sketches.sampling.integral_decay import IntegralDecay, ages_at, without_empty_levels
 from sketches.sampling.nested_sample import NO_CUT, distinct_order, starts_of
-from sketches.sampling.range_sample import (
-    FALL,
-    FALL_INDEX,
-    LEVEL_PROBABILITY,
-    LEVELS,
-    PRIME,
-    deepest_level,
-    range_sample,
-)
-from sketches.units import TimeUnit
+from sketches.sampling.range_sample import LEVEL_PROBABILITY, LEVELS, range_sample
+from sketches.sampling.survivors import Survivors
 
-NEVER: Final = MAX_TIME + 1  # the expiry of an event that still counts at the last time that can be asked about
-LAST_AGE: Final = (1 << 62) - 1  # in time units; what counts at this age counts for ever
-FOREVER: Final = LAST_AGE + 1
-
-_UNIT_ROUNDING: Final = 1e-9  # w·f this close below a whole number has reached it
-_SHARE_ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
-_DECAY_ROUNDING: Final = 1e-8  # far more than the rounding error of a decay
+NOTHING_SEEN: Final = NO_CUT  # before any event
 _CHUNK: Final = 1 << 16  # rows
-
-
-@vectorize(["int64(uint64, int64, int64)"], cache=True)
-def first_sampled_index(start: np.uint64, weight: int, level: int) -> int:
-    """The smallest j whose unit is sampled at the level; `weight` where none of the event's units is.
-
-    Like `smallest_unit` this walks the records, and each step leads to the *next* smaller unit: O(log w).
-
-    >>> int(first_sampled_index(np.uint64(12345), 1000, 0))
-    0
-    """
-    threshold = uint64(PRIME) >> uint64(level)
-    value = start
-    index = 0
-    record = 0
-    while value >= threshold:
-        while record < len(FALL) and FALL[record] > value:
-            record += 1
-        if record == len(FALL) or index + FALL_INDEX[record] >= weight:
-            return weight
-        index += FALL_INDEX[record]
-        value -= FALL[record]
-    return index
-
-
-def ages_at(moment: int, times: Ints) -> Ints:
-    """Ages in time units, at most `LAST_AGE`; -1 for events newer than the moment. No difference overflows."""
-    apart = np.uint64(moment & 0xFFFF_FFFF_FFFF_FFFF) - times.view(np.uint64)
-    ages = np.minimum(apart, np.uint64(LAST_AGE)).view(np.int64)
-    return np.where(times > moment, -1, ages)
-
-
-@dataclass(frozen=True, slots=True)
-class IntegralDecay:
-    """A decay that gives whole numbers of units, because w·f is rounded down. Ages are in time units."""
-
-    decay: Decay
-    unit: TimeUnit
-
-    def __call__(self, ages: Ints) -> Floats:
-        return self.decay(self.unit.seconds(ages))
-
-    def weights(self, weights: Ints, ages: Ints) -> Ints:
-        """floor(w·f(age) + 1e-9): the number of an event's units that still count."""
-        return np.asarray(np.floor(weights * self(ages) + _UNIT_ROUNDING), np.int64)
-
-    def lifetimes(self, weights: Ints, first: Ints) -> Ints:
-        """The first age at which no more than `first` units count, or FOREVER; at age 0 more must count.
-
-        It depends on `weights` and `first` alone, so it is searched once for each distinct pair.
-        """
-        if len(weights) == 0 or weights.max() >= 1 << 31:
-            return self._search(weights, first)
-        pairs, which = np.unique((weights << 31) | first, return_inverse=True)
-        return self._search(pairs >> 31, pairs & ((1 << 31) - 1))[which]
-
-    def _search(self, weights: Ints, first: Ints) -> Ints:
-        low, high = np.zeros(len(weights), np.int64), np.full(len(weights), FOREVER)
-        open_ended = np.arange(len(weights))
-        for power in range(63):
-            age = np.array([min(1 << power, LAST_AGE)])
-            counts = self.weights(weights[open_ended], age) > first[open_ended]
-            high[open_ended[~counts]] = age
-            open_ended = open_ended[counts]
-            if len(open_ended) == 0:
-                break
-            low[open_ended] = age
-        searching = np.flatnonzero((high < FOREVER) & (high - low > 1))
-        while len(searching):
-            middle = low[searching] + (high[searching] - low[searching]) // 2
-            counts = self.weights(weights[searching], middle) > first[searching]
-            low[searching[counts]] = middle[counts]
-            high[searching[~counts]] = middle[~counts]
-            searching = searching[high[searching] - low[searching] > 1]
-        return high
-
-    def expiries(self, times: Ints, starts: Words, weights: Ints) -> Ints:
-        """The expiry of each event at each level (first axis); NO_CUT where the event never was in the level."""
-        if len(times) == 0:
-            return np.empty((0, 0), np.int64)
-        units = self.weights(weights, np.zeros(1, np.int64))
-        deepest = np.asarray(deepest_level(starts, units))
-        expiries = np.full((int(deepest.max()) + 1, len(times)), NO_CUT)
-        levels, rows = np.nonzero(np.arange(len(expiries))[:, None] <= deepest)
-        first = np.asarray(first_sampled_index(starts[rows], units[rows], levels))
-        lifetimes = self.lifetimes(weights[rows], first)
-        ends = times[rows] + np.minimum(lifetimes, LAST_AGE)  # at most 2^62 each, so the sum cannot overflow
-        expiries[levels, rows] = np.where(lifetimes == FOREVER, NEVER, np.minimum(ends, NEVER))
-        return expiries
-
-
-@dataclass(frozen=True, slots=True)
-class Survivors:
-    """One level at one time (S_ℓ at time c): the values of its events, and how many units of each it holds."""
-
-    values: Column
-    units: Ints
-    level: int
-
-    def total(self, matching: Flags | None = None) -> float:
-        """(1/p_ℓ)·Σ RangeSample over the matching events: Figure 3."""
-        units = self.units if matching is None else self.units[matching]
-        return float(units.sum() / LEVEL_PROBABILITY[self.level])
-
-    def share(self, matching: Flags) -> float:
-        """The matching events' part of all sampled units: Figure 4."""
-        return float(self.units[matching].sum() / self.units.sum())
-
-    def shares(self, distinct: Column) -> Floats:
-        """The share of each of `distinct`, which is sorted and holds every value of the level."""
-        units = np.bincount(np.searchsorted(distinct, self.values), self.units, minlength=len(distinct))
-        return np.asarray(units / units.sum())
-
-    def quantile(self, phi: float) -> float:
-        """The smallest value at which the cumulated share of the sampled units reaches φ: Theorem 3.3."""
-        order = np.argsort(self.values, kind="stable")
-        below = np.cumsum(self.units[order])
-        return float(self.values[order[np.searchsorted(below, phi * below[-1] * (1.0 - _SHARE_ROUNDING))]])
 
 
 @dataclass(frozen=True)
 class ExpirySample:
-    """Distinct rows sorted by (time, hash, value, weight), and the cut t_i of each level.
+    """Distinct rows sorted by (time, hash, value, weight), the cut t_i of each level, and the time of the newest event.
 
-    Level i keeps the rows whose expiry there is above t_i.
+    Level i keeps the rows whose expiry there is after both.
     """
 
     times: Ints
@@ -180,78 +55,90 @@ class ExpirySample:
     values: Column
     weights: Ints
     cuts: Ints
+    newest: int  # of all events ever seen, kept or not
     decay: IntegralDecay
 
     def __len__(self) -> int:
         return len(self.times)
 
     @classmethod
-    def empty(cls, decay: IntegralDecay) -> ExpirySample:
+    def empty(cls, decay: IntegralDecay, newest: int = NOTHING_SEEN) -> ExpirySample:
         none = np.empty(0, np.int64)
-        return cls(none, np.empty(0, np.uint64), none, none, np.full(LEVELS, NO_CUT, np.int64), decay)
+        return cls(none, np.empty(0, np.uint64), none, none, np.full(LEVELS, NO_CUT, np.int64), newest, decay)
 
     @classmethod
-    def build(cls, events: Events, capacity: int, salt: int, decay: IntegralDecay) -> ExpirySample:
+    def build(
+        cls, events: Events, capacity: int, salt: int, decay: IntegralDecay, *, once: bool = False
+    ) -> ExpirySample:
         """Sample a batch in chunks of rows, from the end that is newer: cuts rise early, and most rows are below them.
 
-        The result depends on the set of events alone. Starting at the newer end only saves time.
+        The result depends on the set of events alone. Starting at the newer end only saves time. With `once` every
+        event weighs 1, but events that differ in nothing but their weight remain two.
         """
-        sample = cls.empty(decay)
         rows = len(events)
+        sample = cls.empty(decay, int(events.times.max()) if rows else NOTHING_SEEN)
         backward = rows > 0 and bool(events.times[-1] >= events.times[0])
         waiting: list[ExpirySample] = []
         for done in range(0, rows, _CHUNK):
             until = min(done + _CHUNK, rows)
             part = slice(rows - until, rows - done) if backward else slice(done, until)
-            waiting.append(cls._candidates(events, part, salt, sample))
+            waiting.append(sample._candidates(events, part, salt, once))
             if until == rows or sum(map(len, waiting)) >= max(_CHUNK // 2, 4 * capacity):
                 sample = cls.union([sample, *waiting], capacity)
                 waiting = []
         return sample
 
-    @classmethod
-    def _candidates(cls, events: Events, part: slice, salt: int, sample: ExpirySample) -> ExpirySample:
-        """The rows that may be above the cut of some level, neither sorted nor distinct."""
+    def _candidates(self, events: Events, part: slice, salt: int, once: bool) -> ExpirySample:
+        """The rows that may be kept by some level, neither sorted nor distinct."""
         times = events.times[part]
         values = events.values[part].astype(events.kind.dtype, copy=False)
         weights = events.weights[part] if events.weights is not None else np.ones(len(times), np.int64)
         words = (column.view(np.uint64) for column in (events.ids[part], times, values, weights))
         hashes = np.asarray(event_hashes(*words, np.uint64(salt)))
-        keep = _may_be_kept(times, starts_of(hashes), weights, sample.cuts, sample.decay)
-        return cls(times[keep], hashes[keep], values[keep], weights[keep], sample.cuts, sample.decay)
+        if once:
+            weights = np.ones(len(times), np.int64)
+        keep = self.decay.may_be_kept(times, hashes, weights, self.ends)
+        return ExpirySample(times[keep], hashes[keep], values[keep], weights[keep], self.cuts, self.newest, self.decay)
 
     @classmethod
     def union(cls, parts: Sequence[ExpirySample], capacity: int) -> ExpirySample:
-        """The distinct rows of all parts that are above the largest cut of some level, trimmed to the capacity."""
+        """The distinct rows of all parts that some level keeps, trimmed to the capacity."""
         decay = parts[0].decay
+        newest = max(part.newest for part in parts)
         cuts = np.max([part.cuts for part in parts], axis=0)
         filled = [part for part in parts if len(part)]
         if not filled:
-            return cls(*parts[0].rows, cuts, decay)
+            return cls(*parts[0].rows, np.where(cuts > newest, cuts, NO_CUT), newest, decay)
         times, hashes, values, weights = (
             np.concatenate(columns) for columns in zip(*(part.rows for part in filled), strict=True)
         )
         order = distinct_order(times, hashes, values, weights)
         expiries = _side_by_side([part.expiries for part in filled])[:, order]
-        cuts = _raised(cuts, expiries, capacity)
-        kept = (expiries > cuts[: len(expiries), None]).any(axis=0)
+        cuts = _raised(cuts, newest, expiries, capacity)
+        ends = np.maximum(cuts, newest)[: len(expiries), None]
+        expiries = np.where(expiries > ends, expiries, NO_CUT)
+        kept = (expiries > NO_CUT).any(axis=0)
         order = order[kept]
-        union = cls(times[order], hashes[order], values[order], weights[order], cuts, decay)
-        union.__dict__["expiries"] = expiries[:, kept]
+        union = cls(times[order], hashes[order], values[order], weights[order], cuts, newest, decay)
+        union.__dict__["expiries"] = without_empty_levels(expiries[:, kept])
         return union
 
     @property
     def rows(self) -> tuple[Ints, Words, Column, Ints]:
         return self.times, self.hashes, self.values, self.weights
 
-    @cached_property
-    def starts(self) -> Words:
-        return starts_of(self.hashes)
+    @property
+    def ends(self) -> Ints:
+        """The time of each level after which its rows expire."""
+        return np.maximum(self.cuts, self.newest)
 
     @cached_property
     def expiries(self) -> Ints:
-        """The expiry of each row at each level (first axis). `union` sets it; loaded samples compute it here."""
-        return self.decay.expiries(self.times, self.starts, self.weights)
+        """The expiry of each row at each level that keeps it (first axis), else NO_CUT.
+
+        `union` sets it; loaded samples compute it here.
+        """
+        return self.decay.expiries(self.times, self.hashes, self.weights, self.ends)
 
     def level_at(self, moment: int) -> int:
         """ℓ, the finest level that has discarded nothing that still counts; LEVELS where there is none."""
@@ -261,16 +148,28 @@ class ExpirySample:
         """The rows of S_i."""
         if level >= len(self.expiries):
             return np.empty(0, np.intp)
-        return np.flatnonzero(self.expiries[level] > self.cuts[level])
+        return np.flatnonzero(self.expiries[level] > NO_CUT)
 
-    def at(self, moment: int) -> Survivors | None:
-        """S_ℓ at a time not before the newest event; None where every level has discarded events that still count."""
+    def at(self, moment: int, *, heavy: bool = False) -> Survivors | None:
+        """S_ℓ at a time not before the newest event; None where every level has discarded events that still count.
+
+        In level 0 an event is kept with the probability min(1, scale·w·f), so it stands for w·f, or for 1/scale where
+        w·f is less. In deeper levels it stands for its sampled units (Figure 3). `heavy` says that no event ever seen
+        counts less than a unit, so that none is kept by chance.
+        """
         level = self.level_at(moment)
         if level == LEVELS:
             return None
         rows = self.members(level)
-        units = self.decay.weights(self.weights[rows], ages_at(moment, self.times[rows]))
-        return Survivors(self.values[rows], np.asarray(range_sample(self.starts[rows], units, level)), level)
+        weights, hashes, ages = self.weights[rows], self.hashes[rows], ages_at(moment, self.times[rows])
+        units = self.decay.units(weights, ages, self.decay.dither(hashes))
+        counted, by_chance = range_sample(starts_of(hashes), units, level).astype(np.float64), np.zeros(len(rows), bool)
+        if level == 0 and self.decay.scale > 1:
+            masses = self.decay.masses(weights, ages)
+            counted, by_chance = np.where(units > 0, np.maximum(masses, 1.0), 0.0), (units > 0) & (masses < 1.0)
+        in_one = float(LEVEL_PROBABILITY[level]) * self.decay.scale
+        certain = level == 0 and (heavy or self.decay.scale == 1)
+        return Survivors(self.values[rows], weights, counted, by_chance, level, certain, in_one)
 
 
 def _side_by_side(tables: Sequence[Ints]) -> Ints:
@@ -283,36 +182,11 @@ def _side_by_side(tables: Sequence[Ints]) -> Ints:
     return joined
 
 
-def _raised(cuts: Ints, expiries: Ints, capacity: int) -> Ints:
+def _raised(cuts: Ints, newest: int, expiries: Ints, capacity: int) -> Ints:
     """The cuts, each raised to the (capacity + 1)-th latest expiry of its level where that has so many rows."""
-    raised = cuts.copy()
+    raised = np.where(cuts > newest, cuts, NO_CUT)
     for level, row in enumerate(expiries):
-        members = row[row > cuts[level]]
+        members = row[row > max(cuts[level], newest)]
         if len(members) > capacity:
             raised[level] = np.partition(members, -capacity - 1)[-capacity - 1]
     return raised
-
-
-def _may_be_kept(times: Ints, starts: Words, weights: Ints, cuts: Ints, decay: IntegralDecay) -> Flags:
-    """The rows that may expire after the cut of some level: a unit sampled there still counts at the cut.
-
-    That takes one evaluation of the decay for each level instead of a search for the expiry. A row at the edge of
-    rounding passes; `union` decides by the expiry itself.
-    """
-    units = decay.weights(weights, np.zeros(1, np.int64))
-    may_be_kept = np.zeros(len(times), bool)
-    rows = np.flatnonzero(units > 0)
-    for level, cut in enumerate(cuts.tolist()):
-        first = np.asarray(first_sampled_index(starts[rows], units[rows], level))
-        inside = first < units[rows]
-        rows, first = rows[inside], first[inside]
-        if cut == NO_CUT:
-            may_be_kept[rows] = True
-            break
-        if cut == NEVER:
-            continue  # nothing expires later than that
-        ages = ages_at(cut, times[rows])
-        above = (ages < 0) | (weights[rows] * decay(ages) * (1.0 + _DECAY_ROUNDING) + _DECAY_ROUNDING >= first + 1)
-        may_be_kept[rows[above]] = True
-        rows = rows[~above]
-    return may_be_kept

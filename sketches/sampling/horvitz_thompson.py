@@ -23,9 +23,10 @@ from numba import njit
 
 from sketches.arrays import Floats, Ints, Rows
 from sketches.decay import Decay
+from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.intervals import Total, Unseen
 from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay, too_faded
-from sketches.sampling.poisson_sample import Coefficients, PoissonSample
+from sketches.sampling.poisson_sample import PoissonSample
 from sketches.units import TimeUnit
 
 MANY_ROWS: Final = 200_000  # from here on a table of the decay is cheaper than the decay of each row

@@ -16,6 +16,7 @@ from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.hashing import hash_one
 from sketches.question import Question
+from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.horvitz_thompson import (
     FEW_TIMES,
     MANY_ROWS,
@@ -27,7 +28,7 @@ from sketches.sampling.horvitz_thompson import (
     sums_of_subset,
 )
 from sketches.sampling.intervals import Total, Unseen
-from sketches.sampling.poisson_sample import Coefficients, PoissonSample
+from sketches.sampling.poisson_sample import PoissonSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Inquiry:
     as_of: Ints
     confidence: float
     share_error: float  # ε: a reported heavy hitter's share may be this far below φ
+    everything: PoissonSample | None = None  # before the predicate, for a threshold that is an aggregate; None: sample
 
     @property
     def decay(self) -> Decay:
@@ -88,6 +90,21 @@ class Inquiry:
         """Σ f over all rows or some, and the number of rows with f > 0."""
         sums = self.sums(self.sample.count_coefficients, rows)
         return sums.total(0, 1, 0, self.unseen_event), sums.used
+
+    @cached_property
+    def mean_scale(self) -> tuple[float, float]:
+        """Means of values are computed as base + scale·(a mean between 0 and 1); of weights, as they are."""
+        least, greatest = self.sample.least_value, self.sample.greatest_value
+        if not self.question.of_value or not np.isfinite(greatest - least):
+            return 0.0, 1.0
+        return least, (greatest - least) or 1.0
+
+    @property
+    def mean_coefficients(self) -> Coefficients:
+        """Those of the mean that is asked for: of the values by weight, or of the weight over the number of events."""
+        if self.question.of_value:
+            return self.sample.value_mean_coefficients(self.mean_scale[1])
+        return self.sample.mean_coefficients
 
     def between(self, low: float | None, high: float | None) -> Rows:
         """Numbers of the rows with low ≤ v ≤ high."""

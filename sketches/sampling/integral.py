@@ -3,87 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Flags
 from sketches.decay import Decay, parse_decay
 from sketches.encoding.bodies import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
-from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
-from sketches.errors import CorruptError, DecayError, QuestionError, UnanswerableError
-from sketches.estimate import Estimate, Item, Series
+from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
+from sketches.errors import CorruptError, EventError, QuestionError, UnanswerableError
+from sketches.estimate import Curve, Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Sketch, mergeable
-from sketches.hashing import hash_one, salt
-from sketches.papers import SENSOR_SKETCHES
-from sketches.question import DEFAULT_TOP, Question
-from sketches.sampling.expiry_sample import ExpirySample, IntegralDecay, Survivors
+from sketches.family import Abilities, Built, Promise, Sketch, mergeable, refuse, refuse_other_mass
+from sketches.hashing import salt
+from sketches.question import NEEDS_ORDER, Counting, Question
+from sketches.sampling.expiry_sample import NOTHING_SEEN, ExpirySample
+from sketches.sampling.integral_answers import Asked, flat, refuse_kind
+from sketches.sampling.integral_decay import ages_at, zero_or_one
+from sketches.sampling.integral_parameters import IntegralParameters
 from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.range_sample import LEVELS
 from sketches.sampling.sample_parameters import SampleParameters
+from sketches.sampling.survivors import Copies, Survivors
 from sketches.units import SECOND, TimeUnit
 
-_ORDERED: Final = ("selectivity", "rank", "quantile", "median", "range-sum", "range-frequency", "correlated-sum")
-
-_Limits = tuple[float, float, float]  # value, lower, upper
-
-
-@dataclass(frozen=True, slots=True)
-class IntegralParameters:
-    """The accuracy asked for, the size that it takes, and the decay. Sketches merge only where all of this agrees."""
-
-    accuracy: SampleParameters
-    decay: Decay
-
-    @property
-    def integral_decay(self) -> IntegralDecay:
-        return IntegralDecay(self.decay, self.accuracy.unit)
-
-    def to_bytes(self) -> bytes:
-        writer = Writer()
-        writer.blob(self.accuracy.to_bytes())
-        writer.blob(self.decay.spec.encode())
-        return writer.to_bytes()
-
-    @classmethod
-    def from_bytes(cls, data: bytes, seed: int) -> IntegralParameters:
-        reader = Reader(data)
-        accuracy = SampleParameters.from_bytes(reader.blob(), seed)
-        try:
-            decay = parse_decay(reader.blob().decode())
-        except (UnicodeDecodeError, DecayError) as error:
-            raise CorruptError(f"the decay of an integral sketch cannot be read: {error}") from error
-        reader.done()
-        return cls(accuracy, decay)
+_AGGREGATES = (
+    "sum",
+    "count",
+    "frequency",
+    "heavy-hitters",
+    "selectivity",
+    "rank",
+    "quantile",
+    "median",
+    "range-sum",
+    "range-frequency",
+    "correlated-sum",
+    "correlated-count",
+)
 
 
 @dataclass(frozen=True)
 class Integral(Sketch):
     """Duplicate-insensitive, mergeable sample of a stream under one decay that is fixed when it is built.
 
-    Question: decayed sum, selectivity, rank, quantiles and median, frequency of a value, sum and frequency of a range,
-    heavy hitters, and the sum over v ≥ tau. An event counts floor(w·f(age)) whole units, which makes any decay integral
-    (the paper's example floor(w/age) is ``expr:1/max(age,1)``). The as-of time is that of the newest event or later.
+    Question: decayed sum or count, selectivity, rank, quantiles and median, frequency of a value, sum and frequency of
+    a range, heavy hitters, and the sum or count over v ≥ tau, each also over the events that a predicate leaves. It
+    keeps one mass of each event: 1 (counting = "events") or its weight. The as-of time is that of the newest event or
+    later. What has expired by the newest event is dropped.
 
     Guarantee: for the sum |estimate - exact| ≤ ε·exact; for shares and ranks |estimate - exact| ≤ ε; for sums over a
-    range or v ≥ tau |estimate - exact| ≤ ε of the whole decayed sum; each with probability at least 1 - δ over the seed
-    (where tau is itself a quantile: 1 - 2δ). Exact, with certainty, while no more than `capacity` events still count.
+    range, v ≥ tau or a predicate |estimate - exact| ≤ ε of the whole decayed sum; each with probability at least 1 - δ
+    over the seed (1 - 2δ where tau is itself a quantile, or where a share is among the events of a predicate). An event
+    counts in whole units of 1/scale, rounded up or down by chance so that no bias is left. Exact, with certainty, under
+    `none` and windows while no more than `capacity` events count.
 
-    Not bounded: what the floor takes away, up to one unit an event. An event of weight 1 counts only while f is 1, so
-    weights under a smooth decay should be large (bytes rather than packets). Nor is the relative error over few
-    matching events bounded. Counts, means and joins are not answered at all.
+    Not bounded by ε: shares among few events, and the sum once it has decayed below 1/scale·(capacity/2), which with
+    the derived scale is the mass of one new event; the interval is then wider and says so. With scale = 1 weights are
+    rounded down, as in the paper, and the bound is of the rounded ones. An event may have at most 2^40 units: at
+    ε = 0.05 (scale 2,048) it may weigh 2^29. Means and joins are not answered at all.
 
-    Memory: ε = δ = 0.05 keeps up to 3,074 events a level: of a million events about 16,000 where each weighs 1 and
-    about 20,000 where they weigh thousands (0.15 and 0.25 MB on the wire); without decay 2,000.
+    Memory: ε = δ = 0.05 keeps up to 3,074 events a level that still count (docs/families.md has figures).
 
     >>> events = Events.of(ids=range(1000), times=range(1000), weights=[60] * 1000)
-    >>> sketch = Integral.build(events, decay="expr:1/max(age,1)")
+    >>> sketch = Integral.build(events, decay="expr:1/max(age,1)", counting="weight")
     >>> estimate = sketch.answer(Question("sum", "expr:1/max(age,1)", as_of=999))
-    >>> exact = sum(60 // max(999 - t, 1) for t in range(1000))
+    >>> exact = sum(60 / max(999 - t, 1) for t in range(1000))
     >>> estimate.lower <= exact <= estimate.upper
     True
 
@@ -92,8 +79,15 @@ class Integral(Sketch):
     """
 
     family: ClassVar[str] = "integral"
+    one_mass: ClassVar[bool] = True
+    first_format: ClassVar[Mapping[str, object]] = {"scale": 1}
     abilities: ClassVar[Abilities] = Abilities(
-        ("sum", "frequency", "heavy-hitters", *_ORDERED), past=False, fixed_decay=True, forgives_repeats=True
+        _AGGREGATES,
+        columns=frozenset({"value", "weight"}),
+        past=False,
+        fixed_decay=True,
+        curves=True,
+        forgives_repeats=True,
     )
 
     parameters: IntegralParameters
@@ -112,20 +106,34 @@ class Integral(Sketch):
         delta: float = 0.05,
         seed: int = 0,
         unit: TimeUnit = SECOND,
+        counting: Counting = "events",
+        scale: int | None = None,
     ) -> Integral:
-        """Sample a batch of events for a decay, to an accuracy; `unit` is the length of one step of their times."""
+        """Sample a batch of events for a decay, to an accuracy; `unit` is the length of one step of their times.
+
+        `scale` is how many units a weight of 1 has; by default as many as the accuracy takes.
+        """
         fixed = parse_decay(decay) if isinstance(decay, str) else decay
-        return cls._of(events, IntegralParameters(SampleParameters.derive(epsilon, delta, unit, seed), fixed))
+        accuracy = SampleParameters.derive(epsilon, delta, unit, seed)
+        return cls._of(events, IntegralParameters.derive(accuracy, fixed, counting, scale))
 
     @classmethod
     def _of(cls, events: Events, parameters: IntegralParameters) -> Integral:
-        accuracy = parameters.accuracy
+        accuracy, once = parameters.accuracy, parameters.counting == "events"
+        extremes = Extremes.of(events)
+        if not once and extremes.greatest_weight > parameters.most_weight:
+            raise EventError(
+                f"an event weighs {extremes.greatest_weight}; with scale {parameters.scale} this sketch takes at most "
+                f"{parameters.most_weight:.0f} (2^40 units an event): set a smaller scale"
+            )
         copies = tuple(
-            ExpirySample.build(events, accuracy.capacity, salt(accuracy.seed, copy), parameters.integral_decay)
+            ExpirySample.build(
+                events, accuracy.capacity, salt(accuracy.seed, copy), parameters.integral_decay, once=once
+            )
             for copy in range(accuracy.copies)
         )
         labels = Labels.kept([events.labels], events.kind, [copy.values for copy in copies])
-        return cls(parameters, copies, events.kind, labels, Extremes.of(events))
+        return cls(parameters, copies, events.kind, labels, extremes)
 
     @classmethod
     def union(cls, sketches: Sequence[Integral]) -> Integral:
@@ -143,100 +151,31 @@ class Integral(Sketch):
         return cls(first.parameters, copies, first.kind, labels, Extremes.merged([one.extremes for one in seen]))
 
     @classmethod
-    def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        words = f"within {built.epsilon:.3g} {built.likely}, of weights rounded down"
-        width = math.nextafter(2.0 * built.epsilon, 1.0)  # families that round nothing down come first
-        return Promise(width, False, words)
+    def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
+        """None where weights are rounded down: that is another quantity, and never competes."""
+        if built.own.get("scale") == 1 and not zero_or_one(question.decay):
+            return None
+        if "weight" in question.where.columns and built.weighted and built.counting == "events":
+            return None
+        width = math.nextafter(2.0 * built.epsilon, 1.0)  # `sample` errs less at the same ε, and comes first
+        return Promise(width, False, f"within {built.epsilon:.3g} {built.likely}")
 
     def answer(self, question: Question, *, other: None = None) -> Estimate:
-        """The answer with its a-priori interval (Figures 3 and 4): the median over the copies."""
-        as_of = self._as_of(question)
-        self._check(question, as_of)
-        levels = [self._survivors(copy, as_of) for copy in self.copies]
-        exact = all(survivors.level == 0 for survivors in levels)
-        accuracy = self.parameters.accuracy
-        failures = 1.0 if question.tau_quantile is None else 2.0
-        confidence = 1.0 if exact else max(0.0, 1.0 - failures * accuracy.delta)
-        if question.confidence is not None and question.confidence > confidence:
-            raise UnanswerableError(
-                f"confidence is {question.confidence}; this sketch's bound holds with probability {confidence:.6g}: "
-                "build it with a smaller delta"
-            )
-        (value, lower, upper), items = self._evaluate(question, levels, 0.0 if exact else accuracy.epsilon)
+        """The answer with its interval (Figures 3 and 4): the median over the copies."""
+        asked, as_of = self._asked(question)
+        confidence = self._confidence(asked)
+        (value, lower, upper), items = asked.evaluate()
         return Estimate(
-            value=value,
-            lower=lower,
-            upper=upper,
+            value=float(value[0]),
+            lower=float(lower[0]),
+            upper=float(upper[0]),
             confidence=confidence,
-            guarantee=self._guarantee(question, exact, confidence),
+            guarantee=self._guarantee(asked, confidence),
             family=self.family,
             as_of=as_of,
-            used=sum(int(np.count_nonzero(survivors.units)) for survivors in levels),
+            used=sum(int(np.count_nonzero(copy.units)) for copy in asked.copies.all),
             items=items,
         )
-
-    @staticmethod
-    def _survivors(copy: ExpirySample, as_of: int) -> Survivors:
-        survivors = copy.at(as_of)
-        if survivors is None:
-            raise UnanswerableError(
-                f"the stream is too heavy for this sketch: at time {as_of} every level has discarded events that still "
-                "count"
-            )
-        return survivors
-
-    def _evaluate(
-        self, question: Question, levels: Sequence[Survivors], epsilon: float
-    ) -> tuple[_Limits, tuple[Item, ...]]:
-        """The answer from one level of each copy; `epsilon` is 0 where they hold every event that counts."""
-        held = [level for level in levels if level.units.any()]
-        whole = float(np.median([level.total() for level in levels]))
-        match question.aggregate:
-            case "sum":
-                return (whole, whole / (1.0 + epsilon), whole / (1.0 - epsilon)), ()
-            case "quantile" | "median":
-                assert question.phi is not None
-                return _quantile(held, question.phi, epsilon, self.extremes), ()
-            case "heavy-hitters":
-                items = _heavy_hitters(held, question, epsilon, self.labels if self.kind is Kind.KEY else None)
-                if items:
-                    return (items[0].estimate, items[0].lower, items[0].upper), items
-                return (0.0 if held else np.nan, 0.0, 1.0), ()
-            case "range-sum" | "correlated-sum":
-                additive_error, greatest = epsilon * whole / (1.0 - epsilon), np.inf
-            case _:
-                additive_error, greatest = epsilon, 1.0
-                if not held:
-                    return (np.nan, 0.0, 1.0), ()
-        # The sum over v ≥ τ falls as τ rises, so the answers at both ends of the threshold's interval enclose it.
-        if question.tau_quantile is not None:
-            tau, least_tau, greatest_tau = _quantile(held, question.tau_quantile, epsilon, self.extremes)
-        else:
-            tau = least_tau = greatest_tau = -np.inf if question.tau is None else float(question.tau)
-
-        def above(threshold: float) -> float:
-            if greatest == 1.0:
-                return float(np.median([level.share(self._matching(question, level, threshold)) for level in held]))
-            return float(np.median([level.total(self._matching(question, level, threshold)) for level in levels]))
-
-        lower, upper = above(greatest_tau) - additive_error, above(least_tau) + additive_error
-        return (above(tau), max(0.0, lower), min(greatest, upper)), ()
-
-    def _matching(self, question: Question, level: Survivors, threshold: float) -> Flags:
-        values, value = level.values, question.value
-        match question.aggregate:
-            case "frequency" if self.kind is Kind.KEY:
-                return np.asarray(values == np.uint64(hash_one(str(value))))
-            case "frequency" | "rank":
-                if isinstance(value, str):
-                    raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
-                return np.asarray(values == value if question.aggregate == "frequency" else values <= value)
-        inside: Flags = values >= threshold
-        if question.low is not None:
-            inside &= values >= question.low
-        if question.high is not None:
-            inside &= values <= question.high
-        return inside
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:
         """The same question at many as-of times; the guarantee is that of the answer with the least confidence."""
@@ -258,53 +197,98 @@ class Integral(Sketch):
             used=np.array([each.used for each in answers], np.int64),
         )
 
-    def _as_of(self, question: Question) -> int:
-        if question.as_of is not None:
-            return question.as_of
-        return self.extremes.newest if self.extremes.newest is not None else 0
+    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
+        """The sum (or count: the mass that is kept) over v ≥ τ for many thresholds τ, at one as-of time."""
+        asked, _ = self._asked(question, curve=True)
+        taus = flat("thresholds", np.asarray(thresholds, np.float64))
+        return Curve(taus, *asked.above(taus), self._confidence(asked))
 
-    def _check(self, question: Question, as_of: int) -> None:
-        """Refuse what the sketch was not built for."""
-        if not self.abilities.include(question):
-            aggregate = question.aggregate + (" of the value" if question.of == "value" else "")
+    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
+        """The value at each share φ, at one as-of time."""
+        asked, _ = self._asked(question, curve=True)
+        phis = flat("shares", np.asarray(shares, np.float64))
+        if ((phis <= 0) | (phis >= 1)).any():
+            raise QuestionError("shares must lie strictly between 0 and 1")
+        return Curve(phis, *asked.quantiles(phis), self._confidence(asked))
+
+    def _asked(self, question: Question, *, curve: bool = False) -> tuple[Asked, int]:
+        """The question to what survives at its as-of time, by default that of the newest event."""
+        newest = self.extremes.newest
+        as_of = question.as_of if question.as_of is not None else newest if newest is not None else 0
+        self._check(question, as_of, curve)
+        heavy = self._all_heavy(as_of)
+        survivors = [self._survivors(copy, as_of, heavy) for copy in self.copies]
+        copies = Copies(survivors, self.parameters.accuracy.epsilon, self.parameters.copy_delta)
+        return Asked(question, copies, self.kind, self.labels, self.extremes), as_of
+
+    def _all_heavy(self, as_of: int) -> bool:
+        """Whether every event ever seen counts a unit or more, so that level 0 keeps none by chance."""
+        if self.extremes.oldest is None:
+            return True
+        lightest = 1 if self.parameters.counting == "events" else self.extremes.least_weight
+        age = ages_at(as_of, np.array([self.extremes.oldest]))
+        return bool(self.parameters.integral_decay.masses(np.array([lightest]), age)[0] >= 1.0)
+
+    @staticmethod
+    def _survivors(copy: ExpirySample, as_of: int, heavy: bool) -> Survivors:
+        survivors = copy.at(as_of, heavy=heavy)
+        if survivors is None:
             raise UnanswerableError(
-                f"the integral family does not answer {aggregate}; it answers {', '.join(self.abilities.aggregates)}"
+                f"the stream is too heavy for this sketch: at time {as_of} every level has discarded events that still "
+                "count"
             )
+        return survivors
+
+    def _confidence(self, asked: Asked) -> float:
+        """The probability with which the bound holds; refuses a question that wants more."""
+        held = 1.0 if asked.copies.exact else max(0.0, 1.0 - asked.failures * self.parameters.accuracy.delta)
+        wanted = asked.question.confidence
+        if wanted is not None and wanted > held:
+            raise UnanswerableError(
+                f"confidence is {wanted}; this sketch's bound holds with probability {held:.6g}: build it with a "
+                "smaller delta"
+            )
+        return held
+
+    def _check(self, question: Question, as_of: int, curve: bool) -> None:
+        """Refuse what the sketch was not built for."""
+        refuse(self.family, self.abilities, question)
         if question.decay != self.parameters.decay:
             raise UnanswerableError(
                 f"the sketch was built for the decay {self.parameters.decay.spec}; the question asks for "
                 f"{question.decay.spec}, which only families that take any decay can answer"
             )
-        newest = self.extremes.newest
-        if newest is not None and as_of < newest:
+        counting, newest = self.parameters.counting, self.extremes.newest
+        refuse_other_mass(self.family, question, counting, self.extremes)
+        if "weight" in question.where.columns and counting == "events" and not self.extremes.unit_weights:
+            raise UnanswerableError(
+                "this integral sketch counts each event once, without its weight (counting = 'events'), so it cannot "
+                "restrict an answer by weight"
+            )
+        if newest is None:
+            return
+        if as_of < newest:
             raise UnanswerableError(
                 f"as_of is {as_of}, but the newest event is at {newest}: this family answers for that time or later"
             )
-        if newest is not None and self.kind is Kind.KEY and question.aggregate in _ORDERED:
-            raise UnanswerableError(
-                f"{question.aggregate} needs values with an order, but this stream's values are text"
-            )
+        if self.kind is Kind.KEY and (curve or question.aggregate in NEEDS_ORDER):
+            asked = "a curve" if curve else question.aggregate
+            raise UnanswerableError(f"{asked} needs values with an order, but this stream's values are text")
+        refuse_kind(question, self.kind)
 
-    def _guarantee(self, question: Question, exact: bool, confidence: float) -> str:
-        """In words: which bound holds, and which theorem says so."""
-        if exact:
-            return "exact: every event that still counts was kept, each with its weight rounded down"
-        epsilon = f"{self.parameters.accuracy.epsilon:.3g}"
-        match question.aggregate:
-            case "sum":
-                bound, source = f"relative error of at most {epsilon}", "Theorem 3.1"
-            case "range-sum" | "correlated-sum":
-                bound = f"additive error of at most {epsilon} of the whole decayed sum"
-                source = "Theorems 3.1 and 3.2"
-            case "quantile" | "median":
-                bound, source = f"rank within {epsilon} of the one asked for", "Theorem 3.3"
-            case "heavy-hitters":
-                bound, source = f"share of each value within {epsilon}, each for itself", "Theorem 3.3"
-            case _:
-                bound, source = f"additive error of at most {epsilon}", "Theorem 3.2"
-        threshold = f", the threshold's rank being within {epsilon}" if question.tau_quantile is not None else ""
-        cited = f"{bound} ({SENSOR_SKETCHES}, {source}){threshold}"
-        return f"a priori: {cited} with probability {confidence:.3g}, of weights rounded down"
+    def _guarantee(self, asked: Asked, confidence: float) -> str:
+        """In words: which bound holds, of what, and how surely."""
+        copies, floors = asked.copies, self.parameters.integral_decay.floors
+        if copies.exact:
+            kept = "every event that still counts was kept"
+            return f"of floored weights: {kept}, each rounded down" if floors else f"exact: {kept}"
+        likely = f"with probability {confidence:.3g}"
+        if floors:
+            return f"a priori: {asked.bound()} {likely}, of floored weights"
+        if any(copy.level for copy in copies.all):
+            return f"a priori: {asked.bound()} {likely}"
+        kept = f"every event that counts 1/{self.parameters.scale} or more was kept, lighter ones by chance"
+        return f"{kept}: {asked.bound()} {likely}" if copies.held else f"{kept}; none is left"
 
     def to_bytes(self) -> bytes:
         writer = Writer()
@@ -317,52 +301,24 @@ class Integral(Sketch):
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Integral:
-        parameters = IntegralParameters.from_bytes(envelope.parameters, envelope.seed)
-        reader = Reader(envelope.body)
+        parameters = IntegralParameters.from_bytes(envelope.parameters, envelope.seed, envelope.version)
+        reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
+        newest = extremes.newest if extremes.newest is not None else NOTHING_SEEN
         copies = []
         for _ in range(parameters.accuracy.copies):
             cuts = read_cuts(reader, NO_CUT, LEVELS)
-            copies.append(ExpirySample(*read_rows(reader, kind, labels), cuts, parameters.integral_decay))
+            rows = read_rows(reader, kind, labels)
+            if rows[3].max(initial=0) > parameters.most_weight:
+                raise CorruptError(f"an event weighs {rows[3].max()}, more than the scale {parameters.scale} allows")
+            copies.append(ExpirySample(*rows, cuts, newest, parameters.integral_decay))
         reader.done()
+        if envelope.version == 1:  # it kept what had expired
+            copies = [ExpirySample.union([copy], parameters.accuracy.capacity) for copy in copies]
+            labels = Labels.kept([labels], kind, [copy.values for copy in copies])
         return cls(parameters, tuple(copies), kind, labels, extremes)
 
     @property
     def kept(self) -> int:
         """Rows in the sketch, over all copies."""
         return sum(len(copy) for copy in self.copies)
-
-
-def _quantile(held: Sequence[Survivors], phi: float, epsilon: float, extremes: Extremes) -> _Limits:
-    """The median over the copies of their φ-quantiles, and those at φ ± ε around it."""
-    if not held:
-        return (np.nan, extremes.least_value, extremes.greatest_value) if epsilon else (np.nan, np.nan, np.nan)
-
-    def at(share: float) -> float:
-        return float(np.median([level.quantile(share) for level in held]))
-
-    value = at(phi)
-    lower = at(phi - epsilon) if phi > epsilon else extremes.least_value
-    upper = at(phi + epsilon) if phi + epsilon < 1.0 else extremes.greatest_value
-    return value, lower, upper
-
-
-def _heavy_hitters(
-    held: Sequence[Survivors], question: Question, epsilon: float, labels: Labels | None
-) -> tuple[Item, ...]:
-    """The sampled values with the largest shares. With a least share φ, an estimate of φ - ε/2 is enough."""
-    if not held:
-        return ()
-    distinct = np.unique(np.concatenate([level.values for level in held]))
-    shares = np.median([level.shares(distinct) for level in held], axis=0)
-    order = np.argsort(-shares, kind="stable")
-    order = order[shares[order] > 0.0]
-    if question.phi is not None:
-        order = order[shares[order] >= question.phi - epsilon / 2.0]
-    if question.top is not None or question.phi is None:
-        order = order[: question.top or DEFAULT_TOP]
-    found = zip(distinct[order].tolist(), shares[order].tolist(), strict=True)
-    return tuple(
-        Item(labels.text_of(value) if labels else value, share, max(0.0, share - epsilon), min(1.0, share + epsilon))
-        for value, share in found
-    )

@@ -5,8 +5,9 @@ of the level's (capacity + 1)-th newest event; the level keeps every event after
 depends on the set of events alone, not on their order or repeats (Lemmas 3.1, 3.2). Levels nest and cuts only fall with
 i, so an event is stored once, and it is kept iff it is newer than the cut of its deepest level.
 
-The weighted sum samples every unit of weight, the count only the first unit of each event. Both use the same hash, so
-the count's samples lie inside the sum's. Each has its own cuts; where all weights are 1, they are the same.
+The weighted sum samples every unit of weight, the count only the first unit of each event. Both use the same hash. Each
+has its own cuts; where all weights are 1, they are the same. An event of weight 0 has no units: it lives in the count's
+samples alone, at the place where its first unit would be.
 
 The kept rows are a Poisson sample. At time t the finest complete level is the number of cuts at or above t, and an
 event of that time is kept with `inclusion_probability(weight, that level, that level of the count)`. For weight 1 that
@@ -39,6 +40,7 @@ from sketches.sampling.range_sample import (
 from sketches.sampling.time_order import drop_repeats, time_order
 
 NO_CUT: Final = np.iinfo(np.int64).min  # the cut of a level that has discarded nothing
+_IN_NO_LEVEL: Final = 255  # the deepest level of an event without units
 _BUFFER_ROWS: Final = 1 << 16  # picked in one scan, at least
 
 
@@ -123,7 +125,9 @@ class NestedSample:
     def inclusion_probabilities(self) -> Floats:
         """For each row the probability π with which it was kept."""
         weight_levels, count_levels = self.levels_at(self.times)
-        if len(self) == 0 or self.weights.max() == 1:
+        if len(self) == 0 or (
+            self.weights.min() == self.weights.max() == 1 and not (weight_levels < count_levels).any()
+        ):
             return LEVEL_PROBABILITY[count_levels]
         return np.asarray(inclusion_probability(self.weights, weight_levels, count_levels), np.float64)
 
@@ -179,7 +183,7 @@ def _scan(
         if not uncut:
             start = _start_in_61_bits(hashed)
             above = time > count_cuts[level_of(start)]
-            if not above and not unit:
+            if not above and not unit and weight > 0:
                 above = time > weight_cuts[level_of(smallest_unit(start, weight))]
         if above:
             at = buffer - 1 - found if backward else found
@@ -200,13 +204,18 @@ def _trim(
         start = _start_in_61_bits(hashes[row])
         count_levels[place] = level_of(start)
         weight = weights[row]
-        weight_levels[place] = count_levels[place] if weight == 1 else level_of(smallest_unit(start, weight))
+        if weight == 0:
+            weight_levels[place] = _IN_NO_LEVEL
+        else:
+            weight_levels[place] = count_levels[place] if weight == 1 else level_of(smallest_unit(start, weight))
     _raise_cuts(order, times, weight_levels, weight_cuts, capacity)
     _raise_cuts(order, times, count_levels, count_cuts, capacity)
     keep = np.empty(rows, np.bool_)
     for place, row in enumerate(order):
         time = times[row]
-        keep[place] = time > weight_cuts[weight_levels[place]] or time > count_cuts[count_levels[place]]
+        keep[place] = time > count_cuts[count_levels[place]]
+        if not keep[place] and weight_levels[place] != _IN_NO_LEVEL:
+            keep[place] = time > weight_cuts[weight_levels[place]]
     return keep
 
 
@@ -223,6 +232,8 @@ def _raise_cuts(order: Ints, times: Ints, levels: NDArray[np.uint8], cuts: Ints,
     level, inside = 0, 0
     for place in range(len(order) - 1, -1, -1):
         deepest = levels[place]
+        if deepest == _IN_NO_LEVEL:
+            continue
         deepest_in[deepest] += 1
         inside += deepest >= level
         while inside > capacity:

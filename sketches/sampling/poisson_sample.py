@@ -10,15 +10,18 @@ time, and another decay costs one dot product.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sketches.arrays import Column, Floats, Ints, Rows, Words
+from sketches.errors import UnanswerableError
 from sketches.events import Extremes, Kind, Labels
+from sketches.hashing import hash_one
+from sketches.predicate import Predicate
+from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.nested_sample import NestedSample
 from sketches.sampling.range_sample import LEVEL_PROBABILITY, LEVELS
 from sketches.units import TimeUnit
@@ -83,34 +86,6 @@ class Strata:
 
 
 @dataclass(frozen=True)
-class Coefficients:
-    """What is summed over rows sorted by time: each of `linear` times f, each of `squared` times f²."""
-
-    times: Ints
-    linear: Floats  # a row for each sum, a column for each row of the sample
-    squared: Floats
-
-    @cached_property
-    def prefixes(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Prefix sums of both, plain and multiplied by the time since the first row; they serve every decay."""
-        return (*_prefixes(self.times, self.linear), *_prefixes(self.times, self.squared))
-
-    def rows(self, which: Rows) -> Coefficients:
-        """Those of some rows. The latest result is remembered, because the next question often changes only the
-        decay."""
-        for known, coefficients in self._latest:
-            if known is which:
-                return coefficients
-        found = Coefficients(self.times[which], self.linear[:, which], self.squared[:, which])
-        self._latest[:] = [(which, found)]
-        return found
-
-    @cached_property
-    def _latest(self) -> list[tuple[Rows, Coefficients]]:
-        return []
-
-
-@dataclass(frozen=True)
 class PoissonSample:
     """Rows sorted by time, each with its design weight and with the probability that it had not been kept."""
 
@@ -128,6 +103,7 @@ class PoissonSample:
     newest: int | None  # the newest event seen, kept or not; None where there was none
     least_value: float
     greatest_value: float
+    least_weight: int
     greatest_weight: int
     lost_before: int  # no level holds the events at or before this time (NO_CUT: every event is in some level's reach)
 
@@ -159,6 +135,7 @@ class PoissonSample:
             newest=extremes.newest,
             least_value=extremes.least_value,
             greatest_value=extremes.greatest_value,
+            least_weight=extremes.least_weight,
             greatest_weight=extremes.greatest_weight,
             lost_before=max(int(max(copy.weight_cuts[-1], copy.count_cuts[-1])) for copy in copies),
         )
@@ -193,9 +170,87 @@ class PoissonSample:
             newest=max(part.newest for part in filled if part.newest is not None),
             least_value=min(part.least_value for part in filled),
             greatest_value=max(part.greatest_value for part in filled),
+            least_weight=min(part.least_weight for part in filled),
             greatest_weight=max(part.greatest_weight for part in filled),
             lost_before=max(part.lost_before for part in filled),
         )
+
+    @cached_property
+    def each_once(self) -> PoissonSample:
+        """The same sample with every event counted once, whatever its weight."""
+        if self.least_weight == self.greatest_weight == 1:
+            return self
+        strata = self.strata
+        return replace(
+            self,
+            weights=np.ones(len(self), np.int64),
+            strata=replace(
+                strata,
+                unit_design_weight=strata.event_design_weight,
+                unit_exclusion_probability=strata.event_exclusion_probability,
+            ),
+            least_weight=1,
+            greatest_weight=1,
+        )
+
+    def where(self, predicate: Predicate) -> PoissonSample:
+        """The sample of the events that satisfy a predicate; the same object while the same one is asked for."""
+        if not predicate:
+            return self
+        if predicate not in self._restricted:
+            if len(self._restricted) >= _REMEMBERED_RANGES:
+                self._restricted.clear()
+            self._restricted[predicate] = self._where(predicate)
+        return self._restricted[predicate]
+
+    def _where(self, predicate: Predicate) -> PoissonSample:
+        matching = np.ones(len(self), bool)
+        if len(self):
+            self._refuse(predicate)
+        if predicate.ranges:
+            columns = {"value": self.values, "weight": self.weights}
+            matching &= predicate.holds(columns.__getitem__)
+        if predicate.key is not None:
+            matching &= self.values == np.uint64(hash_one(predicate.key))
+        value = predicate.range_of("value").closed(whole=self.kind is Kind.INTEGER)
+        weight = predicate.range_of("weight").closed(whole=True)
+        return replace(
+            self.take(np.flatnonzero(matching)),
+            least_value=min(max(self.least_value, value.low), self.greatest_value),
+            greatest_value=max(min(self.greatest_value, value.high), self.least_value),
+            least_weight=int(min(max(self.least_weight, weight.low), self.greatest_weight)),
+            greatest_weight=int(max(min(self.greatest_weight, weight.high), self.least_weight)),
+        )
+
+    def _refuse(self, predicate: Predicate) -> None:
+        if self.kind is Kind.KEY and predicate.range_of("value"):
+            raise UnanswerableError("a range of values needs numbers, but this stream's values are text")
+        if self.kind is not Kind.KEY and predicate.key is not None:
+            raise UnanswerableError(f"the value is to be {predicate.key!r}, but this stream's values are numbers")
+
+    def take(self, rows: Rows | slice) -> PoissonSample:
+        """Some of the rows; what is known of unseen events stays."""
+        return replace(
+            self,
+            times=self.times[rows],
+            hashes=self.hashes[rows],
+            values=self.values[rows],
+            weights=self.weights[rows],
+            design_weights=self.design_weights[rows],
+            exclusion_probabilities=self.exclusion_probabilities[rows],
+            copy_numbers=self.copy_numbers[rows],
+        )
+
+    def since(self, begin: int) -> PoissonSample:
+        """The sample of the events from this time on."""
+        strata = self.strata
+        alive = strata.newest >= begin
+        rows = slice(int(np.searchsorted(self.times, begin, side="left")), len(self))
+        return replace(self.take(rows), strata=Strata(*(getattr(strata, one.name)[alive] for one in fields(Strata))))
+
+    @cached_property
+    def _restricted(self) -> dict[Predicate, PoissonSample]:
+        return {}
 
     @cached_property
     def expanded_weights(self) -> Floats:
@@ -215,22 +270,22 @@ class PoissonSample:
     @cached_property
     def mean_coefficients(self) -> Coefficients:
         """Those of Σ w·f, then those of Σ f, then their covariance."""
-        return self._with_count(self.expanded_weights)
+        return self._over(self.expanded_weights, self.design_weights)
 
     def value_coefficients(self, sign: int, scale: float) -> Coefficients:
-        """For Σ v·f over the values of one sign, as positive numbers in units of `scale`."""
+        """For Σ w·v·f over the values of one sign, as positive numbers in units of `scale`."""
         key = ("sum", sign, scale)
         if key not in self._of_values:
-            expanded = np.maximum(sign * (self.values / scale), 0.0) * self.design_weights
+            expanded = np.maximum(sign * (self.values / scale), 0.0) * self.expanded_weights
             self._of_values[key] = self._coefficients(expanded)
         return self._of_values[key]
 
     def value_mean_coefficients(self, scale: float) -> Coefficients:
-        """Like `mean_coefficients`, with the value less the least value, in units of `scale`, as the weight."""
+        """For the mean of values by weight: the value less the least value, in units of `scale`, then the weight."""
         key = ("mean", 0, scale)
         if key not in self._of_values:
-            expanded = (self.values / scale - self.least_value / scale) * self.design_weights
-            self._of_values[key] = self._with_count(expanded)
+            expanded = (self.values / scale - self.least_value / scale) * self.expanded_weights
+            self._of_values[key] = self._over(expanded, self.expanded_weights)
         return self._of_values[key]
 
     @cached_property
@@ -242,9 +297,10 @@ class PoissonSample:
         variance = np.square(expanded) * self.exclusion_probabilities
         return Coefficients(self.times, np.stack([certain, expanded - certain]), np.stack([variance]))
 
-    def _with_count(self, expanded: Floats) -> Coefficients:
-        top, bottom = self._coefficients(expanded), self.count_coefficients
-        covariance = expanded * self.design_weights * self.exclusion_probabilities
+    def _over(self, expanded: Floats, divisor: Floats) -> Coefficients:
+        """Those of a quotient: of its top, of its bottom, and their covariance."""
+        top, bottom = self._coefficients(expanded), self._coefficients(divisor)
+        covariance = expanded * divisor * self.exclusion_probabilities
         return Coefficients(
             self.times,
             np.concatenate([top.linear, bottom.linear]),
@@ -306,19 +362,3 @@ class PoissonSample:
         """The distinct values, and for each row the number of its value among them."""
         distinct, codes = np.unique(self.values, return_inverse=True)
         return distinct, codes
-
-
-@njit(cache=True, nogil=True)
-def _prefixes(times: Ints, rows: Floats) -> tuple[Floats, Floats]:
-    """Prefix sums that begin with 0, plain and multiplied by the time since the first row.
-
-    The result has a row for each row of the sample, so that what one lookup needs lies together.
-    """
-    plain = np.zeros((rows.shape[1] + 1, rows.shape[0]))
-    moment = np.zeros((rows.shape[1] + 1, rows.shape[0]))
-    for row in range(rows.shape[1]):
-        offset = np.float64(times[row] - times[0])
-        for column in range(rows.shape[0]):
-            plain[row + 1, column] = plain[row, column] + rows[column, row]
-            moment[row + 1, column] = moment[row, column] + rows[column, row] * offset
-    return plain, moment

@@ -22,6 +22,7 @@ from sketches.sampling.horvitz_thompson import FEW_TIMES, MANY_ROWS, DecayFactor
 from sketches.sampling.intervals import Total, Unseen, share_bounds
 from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay, too_faded
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.value_grid import WORTHWHILE, grid_of
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
 _CHECKPOINTS: Final = 512
@@ -95,12 +96,55 @@ def _sweeps_by_table(sample: PoissonSample, decay: Decay, as_of: Ints, phi: floa
     sums = np.empty((3, times, len(checkpoints)))
     reached, used = np.empty(times, np.int64), np.empty(times, np.int64)
     tolerance = TOLERANCE if many_times else FINE_TOLERANCE
+    if many_times and rows >= WORTHWHILE:
+        return _sweeps_by_grid(sample, decay, as_of, phi, stride, checkpoints)
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, decay, tolerance)
     _sweep_all(
         sample.times, sample.coefficients_by_time, sample.by_value, sample.blocks(stride), as_of, table.first,
         table.height, table.slope, phi, stride, sums, reached, used,
     )  # fmt: skip
     return _Sweeps(checkpoints, sums, reached, used, table.relative_error)
+
+
+def _sweeps_by_grid(
+    sample: PoissonSample, decay: Decay, as_of: Ints, phi: float, stride: int, checkpoints: Rows
+) -> _Sweeps:
+    """With the sums of all blocks from a grid; only the rows of the block in which φ is reached are looked at."""
+    found = grid_of(sample, sample.weight_coefficients, stride).sums(sample.unit, decay, as_of)
+    sums = np.cumsum(np.stack([found.linear[:, 0], found.linear[:, 1], found.squared[:, 0]]), axis=2)
+    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, decay, TOLERANCE)
+    reached = np.empty(len(as_of), np.int64)
+    _reach_all(
+        sample.times, sample.coefficients_by_time, sample.by_value, as_of, table.first, table.height, table.slope, phi,
+        stride, sums[0] + sums[1], reached,
+    )  # fmt: skip
+    return _Sweeps(checkpoints, sums, reached, found.used, found.relative_error)
+
+
+@njit(cache=True, nogil=True)
+def _reach_all(
+    times: Ints,
+    coefficients: Floats,
+    order: Rows,
+    as_of: Ints,
+    first: Ints,
+    height: Floats,
+    slope: Floats,
+    phi: float,
+    stride: int,
+    cumulated: Floats,
+    reached: Ints,
+) -> None:
+    """The row that reaches φ at each time, from the sums cumulated up to each checkpoint."""
+    for at in range(len(as_of)):
+        goal = phi * cumulated[at, -1]
+        if goal <= 0.0:
+            reached[at] = -1
+            continue
+        checkpoint = min(np.searchsorted(cumulated[at], goal), cumulated.shape[1] - 1)
+        mass = cumulated[at, checkpoint - 1] if checkpoint > 0 else 0.0
+        ranks = checkpoint * stride, min((checkpoint + 1) * stride, len(order))
+        reached[at] = _first_to_reach(goal, mass, times, coefficients, order, ranks, as_of[at], first, height, slope)
 
 
 def _factors_of_all_rows(sample: PoissonSample, decayed: DecayFactors) -> Floats:

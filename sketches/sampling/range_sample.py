@@ -163,6 +163,8 @@ def _gap_after(point: np.uint64, weight: int, small: np.uint64, large: np.uint64
 def _share_of_starts(weight: int, threshold: np.uint64, first_threshold: np.uint64) -> float:
     """The share of starts for which any unit is below `threshold` or the first unit is below `first_threshold`."""
     prime = uint64(PRIME)
+    if weight == 0:  # no unit to be sampled: only the count can hold the event
+        return np.float64(first_threshold) / np.float64(prime)
     if weight == 1:
         return np.float64(max(threshold, first_threshold)) / np.float64(prime)
     fall = np.searchsorted(FALL_INDEX, weight) - 1
@@ -204,7 +206,8 @@ def _share_of_starts(weight: int, threshold: np.uint64, first_threshold: np.uint
 def inclusion_probability(weight: int, level: int, first_level: int) -> float:
     """The exact probability that level `level` holds a unit of the event or `first_level` holds its first unit.
 
-    The probability is over a uniform start. `first_level` is the level of the count, at most `level`.
+    The probability is over a uniform start. `first_level` is the level of the count. An event of weight 0 has no units:
+    only the count's level can hold it, by the place where its first unit would be.
 
     >>> bool(inclusion_probability(1, 3, 3) == LEVEL_PROBABILITY[3])
     True

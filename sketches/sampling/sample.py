@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 
 from sketches.arrays import Ints
 from sketches.encoding.bodies import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
-from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal, sealer
+from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal, sealer
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Built, Gathered, Promise, Sketch, mergeable
 from sketches.hashing import salt
+from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
 from sketches.sampling import window_estimator
 from sketches.sampling.askable_sample import FAMILY, AskableSample
@@ -59,7 +60,14 @@ class Sample(Sketch):
 
     family: ClassVar[str] = FAMILY
     abilities: ClassVar[Abilities] = Abilities(
-        AGGREGATES, of_value=True, curves=True, forgives_repeats=True, joint_lists=True
+        AGGREGATES,
+        of_value=True,
+        columns=frozenset(COLUMNS),
+        mean_threshold=True,
+        last_events=True,
+        curves=True,
+        forgives_repeats=True,
+        joint_lists=True,
     )
 
     parameters: SampleParameters
@@ -177,7 +185,7 @@ class Sample(Sketch):
     @classmethod
     def _opened(cls, envelope: Envelope) -> Sample:
         parameters = SampleParameters.from_bytes(envelope.parameters, envelope.seed)
-        reader = Reader(envelope.body)
+        reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
         copies = []
         for _ in range(parameters.copies):

@@ -25,7 +25,7 @@ _INTEGER, _FLOAT, _KEY = range(len(Kind))
 
 _BUFFER_BYTES: Final = 1 << 22  # of bodies that are written before they are taken out; they stay in the cache
 _VARINT_BYTES: Final = 10  # at most
-_HEAD_BYTES: Final = 1 + 1 + 5 * 8 + _VARINT_BYTES
+_HEAD_BYTES: Final = 1 + 1 + 6 * 8 + _VARINT_BYTES
 _COPY_BYTES: Final = 1 + 1 + _VARINT_BYTES + 8 + 8 + 1
 
 
@@ -167,7 +167,8 @@ def _write_head(out: Bytes, at: int, times: Ints, values: Words, weights: Ints, 
     at = _write_word(out, at, uint64(times.max()))
     for bits in extremes.view(np.uint64):
         at = _write_word(out, at, bits)
-    return _write_word(out, at, uint64(weights.max() if len(weights) else 1))
+    at = _write_word(out, at, uint64(weights.max() if len(weights) else 1))
+    return _write_word(out, at, uint64(weights.min() if len(weights) else 1))
 
 
 @njit(cache=True, nogil=True)
@@ -215,12 +216,12 @@ def _write_rows(
     for place, row in enumerate(order):
         column[place] = values[row] - least
     at = pack_into(column[:rows], out, at)
-    weighted = len(weights) > 0 and weights.max() > 1
+    weighted = len(weights) > 0 and (weights.max() != 1 or weights.min() != 1)
     out[at] = weighted
     at += 1
     if weighted:
         for place, row in enumerate(order):
-            column[place] = weights[row] - 1
+            column[place] = weights[row]
         at = pack_into(column[:rows], out, at)
     return at
 

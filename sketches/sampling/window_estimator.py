@@ -113,10 +113,7 @@ def _between(values: Column, low: float | None, high: float | None) -> Flags | N
 
 def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
     """The paper's estimate with its a-priori interval."""
-    if question.of == "value" or question.aggregate in ("self-join", "inner-product"):
-        raise UnanswerableError(
-            f"windows answer sums of weights only, not {question.aggregate}: use the default estimator"
-        )
+    _refuse(sketch, question)
     if question.confidence is not None and question.confidence > 1.0 - sketch.parameters.delta:
         raise UnanswerableError(
             f"confidence is {question.confidence}; the bound of windows holds with probability "
@@ -139,17 +136,31 @@ def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
     )
 
 
+def _refuse(sketch: Sample, question: Question) -> None:
+    """Refuse what the paper's estimator does not have: it weighs events, and knows no predicate."""
+    threshold = question.threshold
+    sums = (question.sums or question.aggregate.endswith("count")) and threshold is None
+    weighs = question.by_weight or sums or sketch.extremes.unit_weights
+    plain = threshold is None or (threshold.phi is not None and threshold.factor == 1.0)
+    joins = question.aggregate in ("self-join", "inner-product")
+    if not weighs or not plain or joins or question.of_value or question.where or question.decay.name == "last":
+        raise UnanswerableError(
+            f"windows answer sums of weights only, not {question.aggregate} as it is asked here: use the default "
+            "estimator"
+        )
+
+
 def _evaluate(windows: _Windows, epsilon: float) -> tuple[float, float, float, tuple[Item, ...]]:
     question = windows.question
     if windows.sketch.kind is Kind.KEY and question.aggregate in NEEDS_ORDER:
         raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
     low, high = question.low, question.high
     if question.tau is not None:
-        tau = question.tau
-        low = _quantile(windows, question.tau_quantile) if question.tau_quantile is not None else float(tau)
+        threshold = question.threshold
+        low = float(question.tau) if threshold is None else _quantile(windows, threshold.phi or 0.5)
     match question.aggregate:
         case "sum" | "count":
-            value = windows.total(per="weight" if question.aggregate == "sum" else "count")
+            value = windows.total(per="weight" if question.aggregate == "sum" or question.by_weight else "count")
             return value, value / (1.0 + epsilon), value / (1.0 - epsilon), ()
         case "mean":
             return *_ratio(windows.total(), windows.total(per="count"), epsilon, epsilon), ()
@@ -159,7 +170,8 @@ def _evaluate(windows: _Windows, epsilon: float) -> tuple[float, float, float, t
             bottom_error = _relative(epsilon * windows.total(per="count"), bottom)
             return *_ratio(top, bottom, top_error, bottom_error), ()
         case "range-sum" | "correlated-sum" | "correlated-count":
-            per: _Per = "count" if question.aggregate == "correlated-count" else "weight"
+            counts = question.aggregate == "correlated-count" and not question.by_weight
+            per: _Per = "count" if counts else "weight"
             value, whole = windows.total(low, high, per), windows.total(per=per)
             additive_error = epsilon * whole / (1.0 - epsilon)
             return value, max(0.0, value - additive_error), value + additive_error, ()

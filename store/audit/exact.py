@@ -7,24 +7,23 @@ from __future__ import annotations
 import math
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from duckdb.func import ARROW
 from numpy.typing import ArrayLike, NDArray
 
-from sketches.decay import Decay
 from sketches.errors import QuestionError, UnanswerableError
-from sketches.event_rules import MAX_TIME
 from sketches.events import Kind
 from sketches.question import NEEDS_ORDER, Question
-from sketches.units import TimeUnit
+from store.audit.conditions import Condition, measured, restriction
+from store.audit.fading import Asked, DecayFunction, beginning
 from store.audit.raw_events import link, load
 from store.audit.raw_files import RawFiles, state_of
 from store.database import StoreError
@@ -35,19 +34,20 @@ MEMORY: Final = "2GB"  # what DuckDB takes before it goes to disk
 _ROUNDING: Final = 1e-12  # a cumulated share this close below phi, relatively, has reached it
 _SELECTIONS: Final = 4  # choices of sources kept ready
 
-# Per aggregate: what is summed over the events that match, what it is divided by, and whether those must match too.
+# Per aggregate: what is summed over the events that it measures, and what that is divided by: nothing; for a share, the
+# same over all events of the question; or what a mean divides by, over the events measured.
 _SUMS: Final = {
-    "sum": ("{of}", None, False),
-    "count": ("number", None, False),
-    "mean": ("{of}", "number", False),
-    "selectivity": ("weight", "weight", False),
-    "rank": ("weight", "weight", False),
-    "frequency": ("weight", "weight", False),
-    "range-sum": ("weight", None, False),
-    "range-frequency": ("weight", "weight", False),
-    "correlated-sum": ("weight", None, False),
-    "correlated-count": ("number", None, False),
-    "correlated-mean": ("weight", "number", True),
+    "sum": ("summed", None),
+    "count": ("counted", None),
+    "mean": ("summed", "averaged"),
+    "selectivity": ("counted", "whole"),
+    "rank": ("counted", "whole"),
+    "frequency": ("counted", "whole"),
+    "range-sum": ("summed", None),
+    "range-frequency": ("counted", "whole"),
+    "correlated-sum": ("summed", None),
+    "correlated-count": ("counted", None),
+    "correlated-mean": ("summed", "averaged"),
 }
 
 
@@ -55,8 +55,12 @@ class Exact:
     """Exact answers over the raw files of one stream, whose distinct events are loaded once.
 
     Events are told apart as in ingest: rows with the same id, time, value and weight are one event, and an event that
-    several of the chosen sources report counts once. `events` counts the accepted rows, repeats included. It equals the
-    sum of `epochs.events` where the files are complete and were read with the settings that the store has now.
+    several of the chosen sources report counts once; in a stream that counts repeats, each row is an event. Weights are
+    in the user's unit. `events` counts the accepted rows, repeats included. It equals the sum of `epochs.events` where
+    the files are complete and were read with the settings that the store has now.
+
+    What a question leaves open is settled by the stream: whether it counts events or weight, and whether it sums the
+    weight or, in a stream of numbers without a weight, the value.
 
         with Exact(raw_files("wane.duckdb", "calls")) as exact:
             exact.answer(Question("sum", "exp:half_life=30m"), as_of)
@@ -77,7 +81,7 @@ class Exact:
         self.raw = raw
         self.kind = raw.kind
         self._turn = threading.RLock()
-        self._decay = _DecayFunction()
+        self._decay = DecayFunction()
         self._chosen: dict[tuple[str, ...], str] = {}
         self._made = 0
         self._folder = tempfile.TemporaryDirectory(prefix="wane-exact-", ignore_cleanup_errors=True)
@@ -128,15 +132,24 @@ class Exact:
     ) -> float:
         """The exact answer; NaN for a ratio or quantile of no events. Without `sources` it is of all of them.
 
-        `as_of` takes precedence over the question's own. Without either it is the time of the newest event chosen.
-        `other` is the second source of an inner product.
+        `as_of` takes precedence over the question's own. Without either it is the time of the stream's newest event,
+        whatever the sources. `other` is the second source of an inner product. Of several shares of a quantile it
+        answers the first; `quantiles` answers all.
         """
         self._check(question, other)
         with self._turn, self._plain_errors():
-            table = self._table(sources)
-            partner = None if other is None else self._table([other])
-            moment = self._moment(question, as_of, [table] if partner is None else [table, partner])
-            return self._answered(question, moment, table, partner)
+            asked = self._asked(question, as_of, sources)
+            return self._answered(asked, None if other is None else self._asked(question, as_of, [other]))
+
+    def quantiles(
+        self, question: Question, as_of: int | None = None, sources: Sequence[str] = ()
+    ) -> NDArray[np.float64]:
+        """The quantiles at all shares of the question, in their order; NaN where nothing counts."""
+        self._check(question, None)
+        with self._turn, self._plain_errors():
+            asked = self._asked(question, as_of, sources)
+            found = self._quantiles(asked, question.phis or ((question.phi or 0.5),))
+        return np.array([math.nan if value is None else value for value in found], float)
 
     def series(
         self, question: Question, as_of: ArrayLike, sources: Sequence[str] = (), *, other: str | None = None
@@ -148,18 +161,16 @@ class Exact:
     def shares(
         self, question: Question, as_of: int | None = None, sources: Sequence[str] = (), *, every: bool = False
     ) -> list[tuple[int | float | str, float]]:
-        """Values with their shares of the decayed weight, largest first: those that the question's `top` and `phi`
-        allow, or with `every` all that carry weight."""
+        """Values with their shares of what counts, largest first: those that the question's `top` and `phi` allow, or
+        with `every` all that count."""
         with self._turn, self._plain_errors():
-            table = self._table(sources)
-            moment = self._moment(question, as_of, [table])
+            asked = self._asked(question, as_of, sources)
             found = self._run(
-                f"WITH masses AS ({_masses(table)}), whole AS (SELECT fsum(mass) AS whole FROM masses) "
-                "SELECT v, mass / whole AS share FROM masses, whole WHERE mass > 0 AND share >= $least "
+                f"WITH masses AS ({asked.masses}), whole AS (SELECT fsum(mass) AS whole FROM masses) "
+                "SELECT v, mass / whole AS share FROM masses, whole WHERE mass > 0 AND share >= $share "
                 "ORDER BY share DESC, v LIMIT $top",
-                question,
-                moment,
-                least=0.0 if every or question.phi is None else question.phi * (1 - _ROUNDING),
+                asked,
+                share=0.0 if every or question.phi is None else question.phi * (1 - _ROUNDING),
                 top=None if every else question.top,
             )
         return [(value, share) for value, share in found]
@@ -175,7 +186,7 @@ class Exact:
             raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
 
     def _table(self, sources: Sequence[str]) -> str:
-        """The name of the table of the chosen sources: by time and value, the weight and number of distinct events."""
+        """The name of the table of the chosen sources: by time, value and weight, the number of events."""
         chosen = tuple(sorted(set(sources)))
         for source in chosen:
             if source not in self.sources:
@@ -192,115 +203,91 @@ class Exact:
             self._made += 1
             table = f"chosen_{self._made}"
             among = "WHERE list_contains($sources, source)" if chosen else ""
+            once = "SELECT DISTINCT id, t, v, w, 1 AS repeats FROM events"
+            rows = f"{'FROM events' if self.raw.counts_repeats else once} {among}"
+            step = self.raw.weight_step
             self._execute(
-                f"CREATE TABLE {table} AS SELECT t, v, sum(w)::DOUBLE AS weight, count(*)::DOUBLE AS number "
-                f"FROM (SELECT DISTINCT id, t, v, w FROM events {among}) GROUP BY t, v ORDER BY t, v",
+                f"CREATE TABLE {table} AS SELECT t, v, w, w * {float(step.numerator)!r}::DOUBLE / "
+                f"{float(step.denominator)!r}::DOUBLE AS weight, sum(repeats)::DOUBLE AS number "
+                f"FROM ({rows}) GROUP BY t, v, w ORDER BY t, v, w",
                 {"sources": list(chosen)} if chosen else {},
             )
         self._chosen[chosen] = table  # the one used last stands last
         return table
 
-    def _moment(self, question: Question, as_of: int | None, tables: Sequence[str]) -> int:
-        """The as-of time asked for, or that of the newest event."""
+    def _asked(self, question: Question, as_of: int | None, sources: Sequence[str]) -> Asked:
+        """The question with what it leaves open settled: as of when, what it counts, and what it sums."""
+        if question.counting is None:
+            question = replace(question, counting=self.raw.counting)
+        if question.of is None and question.sums and self.kind is not Kind.KEY and not self.raw.has_weight:
+            question = replace(question, of="value")
         stated = question.as_of if as_of is None else as_of
-        if stated is not None:
-            return question.at(stated).as_of or 0
-        newest = [self._execute(f"SELECT max(t) FROM {table}")[0][0] for table in tables]
-        return max((time for time in newest if time is not None), default=0)
+        moment = (self.newest or 0) if stated is None else question.at(stated).as_of or 0
+        table = self._table(sources)
+        since = beginning(question.decay, moment, table, self.raw.unit, self._execute)
+        return Asked(question, moment, table, since, restriction(question.where, self.kind, self.raw.weight_step))
 
-    def _answered(self, question: Question, moment: int, table: str, partner: str | None) -> float:
-        match question.aggregate:
+    def _answered(self, asked: Asked, partner: Asked | None) -> float:
+        match asked.question.aggregate:
             case "quantile" | "median":
-                assert question.phi is not None
-                value = self._quantile(question, moment, table, question.phi)
+                assert asked.question.phi is not None
+                [value] = self._quantiles(asked, [asked.question.phi])
                 return math.nan if value is None else float(value)
             case "self-join":
-                found = self._run(f"SELECT fsum(mass * mass) FROM ({_masses(table)})", question, moment)
-                return found[0][0] or 0.0
+                return self._run(f"SELECT fsum(mass * mass) FROM ({asked.masses})", asked)[0][0] or 0.0
             case "inner-product":
                 assert partner is not None
                 found = self._run(
-                    f"SELECT fsum(here.mass * there.mass) FROM ({_masses(table)}) AS here "
-                    f"JOIN ({_masses(partner)}) AS there USING (v)",
-                    question,
-                    moment,
+                    f"SELECT fsum(here.mass * there.mass) FROM ({asked.masses}) AS here "
+                    f"JOIN ({partner.masses}) AS there USING (v)",
+                    asked,
                 )
                 return found[0][0] or 0.0
-        top, bottom, both = _SUMS[question.aggregate]
-        matches, values = self._predicate(question, moment, table)
-        of = "v::DOUBLE * number" if question.of == "value" else "weight"
-        found = self._run(
-            f"SELECT fsum({top.format(of=of)} * f) FILTER ({matches}), fsum({bottom or 'number'} * f) "
-            f"FILTER ({matches if both else 'true'}) FROM ({_faded(table)})",
-            question,
-            moment,
-            **values,
+        top, bottom = _SUMS[asked.question.aggregate]
+        condition = measured(asked.question, self.kind, self._threshold(asked))
+        divisor = asked.averaged if bottom == "averaged" else asked.counted
+        over = "true" if bottom == "whole" else condition.sql
+        [(part, whole)] = self._run(
+            f"SELECT fsum({asked.summed if top == 'summed' else asked.counted} * f) FILTER ({condition.sql}), "
+            f"fsum({divisor} * f) FILTER ({over}) FROM ({asked.faded()})",
+            asked,
+            **condition.values,
         )
-        [(part, whole)] = found
         if bottom is None:
             return part or 0.0
         return (part or 0.0) / whole if whole else math.nan
 
-    def _predicate(self, question: Question, moment: int, table: str) -> tuple[str, dict[str, Any]]:
-        """Which values count, as SQL and its parameters."""
-        match question.aggregate:
-            case "rank":
-                return "v <= $value", {"value": self._bound(self._number(question.value), math.floor)}
-            case "frequency" if self.kind is Kind.KEY:
-                return "v = $value", {"value": str(question.value)}
-            case "frequency":
-                number = self._number(question.value)
-                whole = isinstance(number, int) or number.is_integer()
-                return "v = $value", {"value": self._bound(number, int) if whole else number}
-            case "sum" | "mean" | "count":
-                return "true", {}
-        if question.tau is not None:
-            least: float | None
-            if question.tau_quantile is not None:
-                least = self._quantile(question, moment, table, question.tau_quantile)
-            else:
-                least = float(question.tau)
-            return "v >= $least", {"least": least if least is None else self._bound(least, math.ceil)}
-        low = -math.inf if question.low is None else question.low
-        high = math.inf if question.high is None else question.high
-        return "v BETWEEN $low AND $high", {"low": self._bound(low, math.ceil), "high": self._bound(high, math.floor)}
+    def _threshold(self, asked: Asked) -> float | None:
+        """τ as a number; an aggregate is over all events, also those that the question is not about."""
+        threshold = asked.question.threshold
+        if threshold is None:
+            return None if asked.question.tau is None else float(asked.question.tau)
+        everything = replace(asked, where=Condition())
+        if threshold.phi is not None:
+            [found] = self._quantiles(everything, [threshold.phi])
+        else:
+            query = f"SELECT fsum(v::DOUBLE * {asked.counted} * f), fsum({asked.counted} * f)"
+            [(summed, counted)] = self._run(f"{query} FROM ({everything.faded()})", everything)
+            found = summed / counted if counted else None
+        return found if found is None or threshold.factor == 1 else found * threshold.factor
 
-    def _bound(self, number: float, towards: Callable[[float], int]) -> float:
-        """A bound on whole numbers, as a whole number itself: as a float, a large one would be rounded."""
-        return towards(number) if self.kind is Kind.INTEGER and abs(number) < MAX_TIME else float(number)
-
-    def _number(self, value: float | str | None) -> float:
-        """A value as a number; text is read as one, as in `Store`."""
-        if isinstance(value, str):
-            for read in (int, float):
-                with suppress(ValueError):
-                    return read(value)
-        if isinstance(value, int | float):
-            return value
-        raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
-
-    def _quantile(self, question: Question, moment: int, table: str, phi: float) -> float | None:
-        """The smallest value whose cumulated weight reaches the share. Cumulated in 80 bits, in the order of values."""
-        self._execute(f"CREATE TABLE IF NOT EXISTS {table}_by_value AS FROM {table} ORDER BY v")
-        values, masses = (
-            np.from_dlpack(column.combine_chunks())
-            for column in self._relation(
-                f"SELECT v, weight * f AS mass FROM ({_faded(f'{table}_by_value')})", question, moment
-            ).columns
-        )
+    def _quantiles(self, asked: Asked, phis: Sequence[float]) -> list[float | None]:
+        """The smallest values whose cumulated share reaches each phi. Cumulated in 80 bits, in the order of values."""
+        self._execute(f"CREATE TABLE IF NOT EXISTS {asked.table}_by_value AS FROM {asked.table} ORDER BY v")
+        query = f"SELECT v, {asked.counted} * f AS mass FROM ({asked.faded('_by_value')})"
+        found = self._open.sql(query, params=self._parameters(asked)).to_arrow_table()
+        values, masses = (np.from_dlpack(column.combine_chunks()) for column in found.columns)
         cumulated = np.cumsum(masses, dtype=np.longdouble)
         if len(cumulated) == 0 or cumulated[-1] <= 0:
-            return None
-        first = np.searchsorted(cumulated, phi * cumulated[-1] * (1 - np.longdouble(_ROUNDING)))
-        value: float = values[first].item()
-        return value
+            return [None] * len(phis)
+        reached = np.array(phis, np.longdouble) * cumulated[-1] * (1 - np.longdouble(_ROUNDING))
+        return list(values[np.searchsorted(cumulated, reached)].tolist())
 
-    def _run(self, query: str, question: Question, moment: int, **values: Any) -> list[Any]:
-        return self._execute(query, self._decay.parameters(question, moment, self.raw.unit) | values)
+    def _parameters(self, asked: Asked) -> dict[str, Any]:
+        return self._decay.parameters(asked, self.raw.unit) | asked.where.values
 
-    def _relation(self, query: str, question: Question, moment: int) -> pa.Table:
-        values = self._decay.parameters(question, moment, self.raw.unit)
-        return self._open.sql(query, params=values).to_arrow_table()
+    def _run(self, query: str, asked: Asked, **values: Any) -> list[Any]:
+        return self._execute(query, self._parameters(asked) | values)
 
     def _execute(self, query: str, values: Mapping[str, Any] | None = None) -> list[Any]:
         return self._open.execute(query, dict(values or {})).fetchall()
@@ -323,39 +310,6 @@ class Exact:
             said = " ".join(text.split("\n\n")[0].split())[:400]
             doing = "cannot be read" if links else "cannot be asked"
             raise StoreError(f"the raw files of stream {self.raw.stream!r} {doing}: {said}") from error
-
-
-class _DecayFunction:
-    """The decay of the current question, as a function for DuckDB: from ages in seconds to weights."""
-
-    def __init__(self) -> None:
-        self.decay: Decay | None = None
-
-    def __call__(self, ages: pa.Array | pa.ChunkedArray) -> pa.Array:
-        assert self.decay is not None
-        whole = ages.combine_chunks() if isinstance(ages, pa.ChunkedArray) else ages
-        weights = self.decay(np.from_dlpack(whole))
-        # `pa.array` of a numpy array would import pandas, which takes a second
-        return pa.Array.from_buffers(pa.float64(), len(weights), [None, pa.py_buffer(weights)])
-
-    def parameters(self, question: Question, moment: int, unit: TimeUnit) -> dict[str, Any]:
-        """Set the decay of the question, and return the parameters of `_faded`. Beyond the horizon f is exactly 0."""
-        self.decay = question.decay
-        reach = self.decay.horizon * unit.denominator / unit.numerator
-        since = moment - math.ceil(reach) if reach < MAX_TIME else -MAX_TIME - 1
-        seconds = {"numerator": float(unit.numerator), "denominator": float(unit.denominator)}
-        return {"as_of": moment, "since": max(since, -MAX_TIME - 1), **seconds}
-
-
-def _faded(table: str) -> str:
-    return (
-        "SELECT v, weight, number, fade(($as_of - t)::DOUBLE * $numerator::DOUBLE / $denominator::DOUBLE) AS f "
-        f"FROM {table} WHERE t <= $as_of AND t > $since"
-    )
-
-
-def _masses(table: str) -> str:
-    return f"SELECT v, fsum(weight * f) AS mass FROM ({_faded(table)}) GROUP BY v"
 
 
 def _opened(folder: Path) -> duckdb.DuckDBPyConnection:

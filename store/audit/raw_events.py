@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ _WHOLE_TYPES: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "
 _ZONED: Final = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
 _FINE: Final = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 _MOMENTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", *_FINE, *_ZONED)
+_LAST_DIGITS: Final = 2.0**-50  # of a float: what a cast from decimals and a division may lose
 _NO_ID: Final = ("FLOAT", "DOUBLE", "BOOLEAN")
 _BLANKS: Final = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))  # what ingest trims off numbers
 
@@ -207,7 +209,7 @@ def _converted(role: str, column: str, kind: str, raw: RawFiles) -> str:
     elif role == "id":
         made = _id(column, kind)
     elif role == "weight":
-        made = _whole(column, kind)
+        made = _whole(column, kind) if raw.weight_step == 1 else _steps(column, kind, raw.weight_step)
     elif role == "source" or raw.kind is Kind.KEY:
         made = _label(column, kind, LONGEST_SOURCE if role == "source" else LONGEST_KEY)
     elif kind == "VARCHAR":
@@ -270,6 +272,20 @@ def _whole(column: str, kind: str) -> str | None:
     if _is_number(kind):
         return f"CASE WHEN isfinite({column}) AND {column} = trunc({column}) THEN TRY_CAST({column} AS BIGINT) END"
     return None
+
+
+def _steps(column: str, kind: str, step: Fraction) -> str | None:
+    """How many steps a weight is, to within a millionth of one, or as near as floats of its type come."""
+    if kind not in _WHOLE_TYPES and not _is_number(kind):
+        return None
+    top, bottom = f"{float(step.numerator)!r}::DOUBLE", f"{float(step.denominator)!r}::DOUBLE"
+    steps = f"({column}::DOUBLE * {bottom} / {top})"
+    nearest = f"round_even({steps}, 0)"
+    off = f"abs({steps} - {nearest})"
+    narrow = "FLOAT" if kind == "FLOAT" else "DOUBLE"
+    spelled = f"TRY_CAST({nearest} * {top} / {bottom} AS {narrow}) = {column}::{narrow}"
+    close = f"({off} <= 1e-6 OR {off} <= abs({steps}) * {_LAST_DIGITS!r}::DOUBLE OR {spelled})"
+    return f"CASE WHEN isfinite({steps}) AND {close} THEN TRY_CAST({nearest} AS BIGINT) END"
 
 
 def _finite(number: str) -> str:

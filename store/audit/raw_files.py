@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 from sketches.event_rules import ROLES, PlainColumn
 from sketches.events import Kind
+from sketches.question import Counting
 from sketches.units import SECOND, TimeUnit
 from store.database import StoreError, connected
 from store.file_formats import CHECKABLE_COMPRESSIONS, COMPRESSIONS, FORMATS
@@ -40,11 +42,19 @@ class RawFiles:
     kind: Kind | None = None
     unit: TimeUnit = SECOND
     columns: Mapping[str, PlainColumn] = field(default_factory=dict)
+    weight_step: Fraction = Fraction(1)  # of the user's unit of weight: weights are whole numbers of it
+    counting: Counting = "events"  # what a question counts that does not say
+    counts_repeats: bool = False  # whether a row that came twice is two events
 
     @property
     def complete(self) -> bool:
         """Whether all of the stream's events can be read again."""
         return bool(self.present) and not (self.changed or self.missing)
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether events have a weight of their own; a stream without one has the constant 1."""
+        return self.columns.get("weight") != PlainColumn(None, 1)
 
     @property
     def rows(self) -> int:
@@ -74,8 +84,20 @@ def raw_files(path: str | Path, stream: str) -> RawFiles:
     columns = {role: PlainColumn.read(settings.get(role)) for role in ROLES}
     reason = _reason(settings, kind, columns, ledger, present)
     plain = {role: column for role, column in columns.items() if column is not None}
-    unit = TimeUnit(numerator, denominator)
-    return RawFiles(stream, present, changed, missing, reason, settings.get("format", ""), kind, unit, plain)
+    return RawFiles(
+        stream,
+        present,
+        changed,
+        missing,
+        reason,
+        settings.get("format", ""),
+        kind,
+        TimeUnit(numerator, denominator),
+        plain,
+        Fraction(str(settings.get("weight_step") or 1)),
+        "weight" if settings.get("counting") == "weight" else "events",
+        settings.get("repeats") == "count",
+    )
 
 
 def state_of(known: KnownFile) -> str:

@@ -22,12 +22,17 @@ from store.schema import check
 
 
 class EpochTotals(NamedTuple):
-    """The totals of one epoch of one source: how many events, their weight, the oldest and the newest."""
+    """The totals of one epoch of one source: how many rows, their weight, the oldest and the newest event.
+
+    The weight is in multiples of the stream's weight_step. `latest` is the newest event, but no later than the clock of
+    the run that brought it; None where that is not known.
+    """
 
     events: int
     weight: float
     oldest: int
     newest: int
+    latest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,25 @@ class Gap:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The rows of a stream that were rejected, of all that were read, and the reason of most of them."""
+
+    read: int
+    rows: int
+    reason: str
+
+    @property
+    def share(self) -> float:
+        return self.rows / self.read if self.read else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"rows": self.rows, "read": self.read, "share": self.share, "reason": self.reason}
+
+    def words(self) -> str:
+        return f"{self.rows:,} of {self.read:,} rows ({self.share:.3g} of all) were rejected, most: {self.reason}"
+
+
 @dataclass(frozen=True)
 class StoredStream:
     """One stream: its epochs with their totals, the keys of its sketches by family, and what was set aside."""
@@ -62,6 +86,7 @@ class StoredStream:
     # family → key of a sketch → the generation that wrote it last, and its bytes
     sketches: dict[str, dict[Epoch, tuple[int, int]]] = field(default_factory=dict)
     set_aside: list[Gap] = field(default_factory=list)
+    rejected: Rejected | None = None  # None where no row was rejected
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -70,13 +95,42 @@ class StoredStream:
         return settings if isinstance(settings, dict) else {}
 
     @cached_property
+    def weighted(self) -> bool:
+        """Whether events have weights of their own: the settings name some, or the totals differ from the counts."""
+        stated = str(self.described.get("weight", "1")).strip()
+        return stated != "1" or any(one.weight != one.events for one in self.epochs.values())
+
+    @cached_property
+    def newest_by_source(self) -> dict[str, int]:
+        """The time of the newest event of each source."""
+        found: dict[str, int] = {}
+        for epoch, totals in self.epochs.items():
+            if totals.newest > found.get(epoch.source, totals.newest - 1):
+                found[epoch.source] = totals.newest
+        return found
+
+    @cached_property
     def sources(self) -> list[str]:
         return sorted({epoch.source for epoch in self.epochs})
 
     def newest(self, sources: Sequence[str]) -> int | None:
         """The time of the newest event of these sources; None where they have none."""
-        wanted = set(sources)
-        return max((totals.newest for epoch, totals in self.epochs.items() if epoch.source in wanted), default=None)
+        known = self.newest_by_source
+        return max((known[source] for source in sources if source in known), default=None)
+
+    def as_of(self) -> int | None:
+        """The time of the stream's newest event, but never later than the clock of the run that brought it.
+
+        Where all events are ahead of that clock their times are not those of a clock, and the newest event counts.
+        """
+        return self._as_of
+
+    @cached_property
+    def _as_of(self) -> int | None:
+        latest = max((one.newest if one.latest is None else one.latest for one in self.epochs.values()), default=None)
+        if latest is None or latest >= min(one.oldest for one in self.epochs.values()):
+            return latest
+        return max(one.newest for one in self.epochs.values())
 
     def is_sketched(self, family: str, epoch: Epoch) -> bool:
         """Whether a sketch of the family is stored that covers the epoch."""
@@ -117,8 +171,9 @@ def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue
     """The catalogue in an open connection, in which the payloads of the same generation may be read afterwards."""
     connection.begin()
     generation = check(connection, path)
+    rejected = _rejected(connection)
     streams = {
-        name: StoredStream(name, TimeUnit(numerator, denominator), epoch, settings)
+        name: StoredStream(name, TimeUnit(numerator, denominator), epoch, settings, rejected=rejected.get(name))
         for name, numerator, denominator, epoch, settings in connection.execute("FROM streams").fetchall()
     }
     with _no_collection():
@@ -132,14 +187,25 @@ def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue
     return Catalogue(generation, streams)
 
 
+def _rejected(connection: duckdb.DuckDBPyConnection) -> dict[str, Rejected]:
+    """The rejected rows of each stream that has any. A backfill counts no file again, and takes back no reject."""
+    rows = connection.execute(
+        "SELECT stream, read, rejected, coalesce(reason, 'unknown') FROM (SELECT stream, sum(rows)::BIGINT AS read, "
+        "sum(rejected)::BIGINT AS rejected FROM runs GROUP BY stream HAVING sum(rejected) > 0) LEFT JOIN "
+        "(SELECT stream, arg_max(reason, (rows, reason)) AS reason FROM "
+        "(SELECT stream, reason, sum(rows) AS rows FROM rejects GROUP BY ALL) GROUP BY stream) USING (stream)"
+    ).fetchall()
+    return {stream: Rejected(*found) for stream, *found in rows}
+
+
 def _fill(connection: duckdb.DuckDBPyConnection, stream: StoredStream) -> None:
     """Fill in the epochs and sketches of a stream, column by column: there may be hundreds of thousands."""
-    *key, events, weight, oldest, newest = _columns(
+    *key, events, weight, oldest, newest, latest = _columns(
         connection,
-        "SELECT source, start, length, events, weight, oldest, newest FROM epochs WHERE stream = $stream",
+        "SELECT source, start, length, events, weight, oldest, newest, latest FROM epochs WHERE stream = $stream",
         stream=stream.name,
     )
-    totals = map(EpochTotals._make, zip(events, weight, oldest, newest, strict=True))
+    totals = map(EpochTotals._make, zip(events, weight, oldest, newest, latest, strict=True))
     stream.epochs.update(zip(map(Epoch._make, zip(*key, strict=True)), totals, strict=True))
     families = connection.execute("SELECT DISTINCT family FROM sketches WHERE stream = $1", [stream.name]).fetchall()
     for (family,) in sorted(families):

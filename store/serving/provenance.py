@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from sketches.arrays import Ints
-from sketches.decay import Decay
 from sketches.estimate import Estimate
 from sketches.formatting import counted, limit_texts, listed, number_text, numbered_moment_text, size_text
+from sketches.predicate import Predicate
+from sketches.question import Question
+from sketches.sentences import sentence
 from sketches.units import TimeUnit
 from store.keys import Epoch
-from store.serving.catalogue import Gap, StoredStream
+from store.serving.catalogue import Gap, Rejected, StoredStream
+from store.serving.planner import counts_rows
+from store.serving.resolving import names_of, weight_step
 from store.serving.selection import Selection
 from store.serving.timeline import epochs_asked
+
+_SHOWN: Final = 3  # sources that lag
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +36,18 @@ class Provenance:
     sketch_bytes: int
     generation: int
     elapsed_ms: float
+    asked: str = ""  # in words
+    rejected: Rejected | None = None  # rows of the stream that were no events
+    lagging: tuple[str, ...] = ()  # sources of which nothing has come for more than an epoch, in words
 
     @property
     def complete(self) -> bool:
         return not self.missing
 
     def qualify(self, guarantee: str) -> str:
-        """The guarantee of an answer; where epochs are missing it says so first."""
+        """The guarantee of an answer: for the rows taken, where some were rejected; first of all, what is missing."""
+        if self.rejected is not None and guarantee.startswith("exact"):
+            guarantee = f"exact for the rows taken{guarantee.removeprefix('exact')}"
         if self.complete:
             return guarantee
         epochs = sorted({(gap.start, gap.source) for gap in self.missing})
@@ -57,10 +68,13 @@ class Answer:
         return self.estimate.as_dict() | {
             "stream": origin.stream,
             "sources": list(origin.sources),
+            "asked": origin.asked,
             "why": origin.why,
             "epochs": origin.epochs,
             "complete": origin.complete,
             "missing": [gap.as_dict() for gap in origin.missing],
+            "rejected": None if origin.rejected is None else origin.rejected.as_dict(),
+            "lagging": list(origin.lagging),
             "sketch_bytes": origin.sketch_bytes,
             "generation": origin.generation,
             "elapsed_ms": round(origin.elapsed_ms, 3),
@@ -70,6 +84,7 @@ class Answer:
         """The answer as `wane query` prints it; `unit` is the stream's unit of time."""
         estimate, origin = self.estimate, self.provenance
         lower, upper = limit_texts(estimate.lower, estimate.upper)
+        yield f"{'asked':12} {origin.asked}"
         yield f"{'estimate':12} {number_text(estimate.value)}"
         yield f"{'lower':12} {lower}"
         yield f"{'upper':12} {upper}"
@@ -82,21 +97,32 @@ class Answer:
         yield f"{'from':12} {epochs}, {size_text(origin.sketch_bytes)} of {estimate.family} sketches"
         yield f"{'why':12} {origin.why}"
         yield f"{'guarantee':12} {estimate.guarantee}"
+        if origin.rejected is not None:
+            yield f"{'rejected':12} {origin.rejected.words()}"
+        for words in origin.lagging:
+            yield f"{'lagging':12} {words}"
         for gap in origin.missing:
             yield f"{'missing':12} {gap.source} at {numbered_moment_text(gap.start, unit)}: {gap.reason}"
         yield f"{'took':12} {origin.elapsed_ms:.1f} ms"
 
 
 def provenance_of(
-    stored: StoredStream, selections: Sequence[Selection], why: str, decay: Decay, moments: Ints, elapsed_ms: float
+    stored: StoredStream,
+    selections: Sequence[Selection],
+    why: str,
+    question: Question,
+    moments: Ints,
+    elapsed_ms: float,
 ) -> Provenance:
-    """The provenance of an answer from these selections under a decay, as of one or many times.
+    """The provenance of an answer to a question from these selections, as of one or many times.
 
     An inner product has two selections. `why` is why the family of the first was picked.
     """
     first = selections[0]
     sources = {source for one in selections for source in one.sources}
-    covered = set(epochs_asked(stored, sources, decay, moments))
+    covered = set(epochs_asked(stored, sources, question.decay, moments))
+    rows_or_events = "rows" if counts_rows(stored, first.family) else "events"
+    asked = _in_users_words(question, stored)
     gaps = {gap for one in selections for gap in _missing(stored, one, covered)}
     return Provenance(
         stream=first.stream,
@@ -108,7 +134,33 @@ def provenance_of(
         sketch_bytes=sum(one.sketch_bytes for one in selections),
         generation=first.generation,
         elapsed_ms=elapsed_ms,
+        asked=sentence(asked, names_of(stored), weighted=stored.weighted, counted=rows_or_events),
+        rejected=stored.rejected,
+        lagging=_lagging(stored, sources, int(moments.max(initial=0))) if len(moments) else (),
     )
+
+
+def _in_users_words(question: Question, stored: StoredStream) -> Question:
+    """The question with weights in the user's unit again."""
+    step = weight_step(stored)
+    if step == 1.0 or "weight" not in question.where.columns:
+        return question
+    ranges = {
+        name: replace(limits, low=limits.low * step, high=limits.high * step) if name == "weight" else limits
+        for name, limits in question.where.ranges
+    }
+    return replace(question, where=Predicate.of(question.where.key, **ranges))
+
+
+def _lagging(stored: StoredStream, sources: Set[str], as_of: int) -> tuple[str, ...]:
+    """The sources whose newest event is more than an epoch older than the as-of time, the longest silent first."""
+    newest = stored.newest_by_source
+    late = sorted((newest[one], one) for one in sources if newest.get(one, as_of) < as_of - stored.epoch)
+    shown = [
+        f"{source}: its newest event is of {numbered_moment_text(time, stored.unit)}" for time, source in late[:_SHOWN]
+    ]
+    more = len(late) - len(shown)
+    return (*shown, f"and {counted(more, 'more source')}") if more > 0 else tuple(shown)
 
 
 def _missing(stored: StoredStream, selection: Selection, covered: set[Epoch]) -> list[Gap]:

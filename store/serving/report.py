@@ -1,32 +1,53 @@
-"""The report behind `wane info` and the page Health: streams, epochs, families, runs, rejected rows and gaps."""
+"""The report behind `wane info` and the page Health: streams, epochs, families, runs, rejected rows and gaps.
+
+Epochs count rows. How many different events these are, only sketches that forgive repeats can tell.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import duckdb
 
 from sketches.durations import format_duration
-from sketches.errors import CorruptError
-from sketches.formatting import counted, moment_text, row_text, size_text
-from sketches.registry import load
+from sketches.errors import CorruptError, WaneError
+from sketches.estimate import Estimate
+from sketches.formatting import counted, limit_texts, moment_text, row_text, size_text
+from sketches.question import Question
+from sketches.registry import FAMILIES, load
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import ALL_EPOCHS
 from store.schema import check as generation_of
 from store.serving.catalogue import Gap
+from store.serving.store import Store
 
 _REPORTED_RUNS: Final = 20  # of each stream
 _SHOWN_GAPS: Final = 20
 _SHOWN_EXAMPLES: Final = 2
-_RUN: Final = ("run", "started", "finished", "rows", "rejected", "late", "conflicts", "sketches", "bytes")
+_MOST_PAYLOAD: Final = 64 << 20  # bytes that are read to tell how many different events there are
+_RUN: Final = (
+    "run",
+    "started",
+    "finished",
+    "rows",
+    "rejected",
+    "late",
+    "conflicts",
+    "sketches",
+    "bytes",
+    "repeats",
+    "ahead",
+)
 
 
 class _SourceTotals(NamedTuple):
-    events: int
+    events: int  # rows
+    weight: float  # in multiples of weight_step
     oldest: int
     newest: int
 
@@ -35,7 +56,7 @@ def report(path: Path, wait: float = WAIT, *, check: bool = True) -> dict[str, A
     """The whole store in one dictionary; reads and checks every payload, unless `check` is false.
 
     Without the check it reads no payload and counts inside DuckDB, so it is quick however many sketches there are. Its
-    gaps are then only the sketches that were set aside and the epochs without a sketch.
+    gaps are then only the sketches that were set aside and the epochs without a sketch, and `distinct` is None.
 
     `runs` counts all runs. Each stream has its own last runs as a list, newest first.
     """
@@ -47,12 +68,36 @@ def report(path: Path, wait: float = WAIT, *, check: bool = True) -> dict[str, A
             _stream(connection, name, TimeUnit(numerator, denominator), epoch, settings, check=check)
             for name, numerator, denominator, epoch, settings in rows
         ]
+    store = Store(path, wait=wait)
+    for stream in streams if check else ():
+        stream["distinct"] = _as_dict(distinct_events(store, stream["stream"]))
     return {
         "file_bytes": path.stat().st_size,
         "generation": generation,
         "runs": runs,
         "streams": streams,
     }
+
+
+def distinct_events(store: Store, stream: str) -> Estimate | None:
+    """About how many different events a stream holds; None where its sketches cannot tell, or are too many to read."""
+    held = store.catalogue().streams.get(stream)
+    if held is None:
+        return None
+    for name, keys in held.sketches.items():
+        family = FAMILIES.get(name)
+        if family is None or not family.abilities.forgives_repeats or family.abilities.fixed_decay:
+            continue
+        if sum(size for _, size in keys.values()) > _MOST_PAYLOAD:
+            continue
+        with suppress(WaneError):
+            question = Question("count", as_of=held.newest(held.sources), counting="events")
+            return store.ask(stream, question, family=name).estimate
+    return None
+
+
+def _as_dict(estimate: Estimate | None) -> dict[str, float] | None:
+    return None if estimate is None else {name: getattr(estimate, name) for name in ("value", "lower", "upper")}
 
 
 def _stream(
@@ -66,6 +111,14 @@ def _stream(
         connection, "SELECT count(*) FROM (SELECT DISTINCT start, length FROM epochs WHERE stream = $1)", name
     )
     files, size = _row(connection, "SELECT count(*), coalesce(sum(size), 0)::BIGINT FROM files WHERE stream = $1", name)
+    repeats, ahead = _row(
+        connection,
+        "SELECT coalesce(sum(repeats), 0)::BIGINT, coalesce(sum(ahead), 0)::BIGINT FROM runs WHERE stream = $1",
+        name,
+    )
+    described = json.loads(settings)
+    step = described.get("weight_step", 1) if isinstance(described, dict) else 1
+    rows = sum(totals.events for totals in sources.values())
     gaps = [
         *_set_aside(connection, name),
         *(_damaged(connection, name) if check else ()),
@@ -75,10 +128,15 @@ def _stream(
     texts = {epoch: moment_text(epoch[0], unit) if epoch != ALL_EPOCHS else "every epoch" for epoch in starts}
     return {
         "stream": name,
-        "settings": json.loads(settings),
+        "settings": described,
         "sources": len(sources),
         "epochs": epochs,
-        "events": sum(totals.events for totals in sources.values()),
+        "rows": rows,
+        "events": rows,  # the name that `rows` had in earlier versions
+        "distinct": None,
+        "weight": sum(totals.weight for totals in sources.values()) * step,
+        "repeats": repeats,
+        "ahead": ahead,
         "oldest": oldest,
         "newest": newest,
         "oldest_text": moment_text(oldest, unit),
@@ -89,7 +147,8 @@ def _stream(
         "input_bytes": size,
         "last_run": runs[0] if runs else None,
         "runs": runs,
-        "source_events": {source: totals.events for source, totals in sources.items()},
+        "source_rows": {source: totals.events for source, totals in sources.items()},
+        "source_events": {source: totals.events for source, totals in sources.items()},  # the same, by its old name
         "source_newest": {source: totals.newest for source, totals in sources.items()},
         "rejects": _rejects(connection, name),
         "gaps": [gap.as_dict() | {"start_text": texts[gap.start, gap.length]} for gap in gaps],
@@ -104,7 +163,8 @@ def _row(connection: duckdb.DuckDBPyConnection, query: str, stream: str) -> tupl
 def _sources(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[str, _SourceTotals]:
     """The totals of every source over all epochs, by name."""
     rows = connection.execute(
-        "SELECT source, sum(events)::BIGINT, min(oldest), max(newest) FROM epochs WHERE stream = $1 GROUP BY source",
+        "SELECT source, sum(events)::BIGINT, sum(weight), min(oldest), max(newest) FROM epochs WHERE stream = $1 "
+        "GROUP BY source",
         [stream],
     ).fetchall()
     return {source: _SourceTotals(*numbers) for source, *numbers in sorted(rows)}
@@ -186,7 +246,8 @@ def report_lines(found: dict[str, Any], path: Path | str) -> Iterator[str]:
 
 def _stream_lines(stream: dict[str, Any]) -> Iterator[str]:
     sources, epochs = counted(stream["sources"], "source"), counted(stream["epochs"], "epoch")
-    yield f"{stream['stream']}: {counted(stream['events'], 'event')} of {sources} in {epochs}"
+    yield f"{stream['stream']}: {counted(stream['rows'], 'row')} of {sources} in {epochs}"
+    yield f"  events       {_distinct_text(stream)}"
     yield f"  from {stream['oldest_text']} to {stream['newest_text']}, epochs of {stream['epoch_text']}"
     for family in stream["families"]:
         sketches = counted(family["sketches"], "sketch", "sketches")
@@ -197,11 +258,28 @@ def _stream_lines(stream: dict[str, Any]) -> Iterator[str]:
             f"  last run     {last['finished']:%Y-%m-%d %H:%M:%S} UTC: {counted(last['rows'], 'row')}, "
             f"{last['late']:,} late, {last['rejected']:,} rejected; {counted(stream['files'], 'file')} so far"
         )
+    if stream["repeats"]:
+        yield f"  repeats      about {counted(stream['repeats'], 'row')} repeated an event of the same run"
+    if revoked := stream["settings"].get("unique_revoked"):
+        yield f"  unique       revoked: {revoked}"
+    if stream["ahead"]:
+        yield f"  ahead        {counted(stream['ahead'], 'row')} ahead of the clock of the run that brought them"
     for reject in stream["rejects"]:
         yield f"  rejected     {counted(reject['rows'], 'row')}: {reject['reason']}"
         for example in reject["examples"][:_SHOWN_EXAMPLES]:
             yield f"               such as {row_text(example)}"
     yield from _gap_lines(stream["gaps"])
+
+
+def _distinct_text(stream: dict[str, Any]) -> str:
+    """How many different events there are, or what to do to know it."""
+    found = stream["distinct"]
+    if found is None:
+        return "unknown: no stored sketch tells repeated rows from others" if stream["rows"] else "none"
+    if found["lower"] == found["upper"]:
+        return counted(round(found["value"]), "different one")
+    lower, upper = limit_texts(found["lower"], found["upper"])
+    return f"about {found['value']:,.0f} different ones, between {lower} and {upper}"
 
 
 def _gap_lines(gaps: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
+from sketches.events import Kind
 from sketches.family import Askable, Gathered, Scope, Sketch
-from sketches.registry import family_of, load
+from sketches.registry import FAMILIES, family_of, load
 from store.database import connected
 from store.keys import WHOLE_STREAM, Epoch, scope_of
 from store.serving.catalogue import Catalogue, Gap, StoredStream, catalogue_in
@@ -59,6 +61,18 @@ class _Loaded:
     @property
     def nbytes(self) -> int:
         return 0 if self.gathered is None else self.gathered.nbytes
+
+
+def as_of_then(selection: Selection, moment: int) -> Askable:
+    """The epochs that had begun by a moment, for a family that answers as of its newest event or later."""
+    epochs = [
+        held.gathered
+        for (start, _), held in sorted(selection.slots.items())
+        if start <= moment and held.gathered is not None
+    ]
+    if not epochs and selection.askable is not None:
+        return selection.askable  # it says what it knows of a time before all of its events
+    return family_of(selection.family).side_by_side(epochs)
 
 
 def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float) -> Catalogue:
@@ -174,3 +188,20 @@ def _together(selection: Selection) -> Askable | None:
         return family_of(selection.family).side_by_side(epochs)
     except IncompatibleError as error:
         raise UnanswerableError(f"the epochs of stream {selection.stream!r} were built differently: {error}") from error
+
+
+def kind_of_values(path: Path, stream: StoredStream, wait: float) -> Kind | None:
+    """What the values of a stream are, as one stored sketch of a family that keeps values says."""
+    valued = [
+        name for name in stream.sketches if name in FAMILIES and "frequency" in FAMILIES[name].abilities.aggregates
+    ]
+    if not valued:
+        return None
+    with connected(path, write=False, wait=wait) as connection:
+        rows = connection.execute(
+            "SELECT payload FROM sketches WHERE stream = $1 AND family = $2 LIMIT 5", [stream.name, valued[0]]
+        ).fetchall()
+    for (payload,) in rows:
+        with suppress(CorruptError):
+            return load(payload).kind
+    return None

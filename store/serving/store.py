@@ -9,7 +9,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from sketches.arrays import Ints
 from sketches.errors import QuestionError, UnanswerableError
-from sketches.estimate import Curve, Estimate, Series
+from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
 from sketches.family import Askable
 from sketches.formatting import listed
@@ -28,9 +27,11 @@ from sketches.registry import families_with, family_of
 from sketches.suggestions import did_you_mean
 from store.database import WAIT
 from store.serving.catalogue import Catalogue, StoredStream, read_catalogue
-from store.serving.planner import pick
+from store.serving.epoch_ends import series_at_ends
+from store.serving.planner import Picked, pick
 from store.serving.provenance import Answer, Provenance, provenance_of
-from store.serving.selection import Selection, refresh
+from store.serving.resolving import in_users_unit, resolved, weight_step, with_numbers
+from store.serving.selection import Selection, as_of_then, kind_of_values, refresh
 
 __all__ = ["Answer", "Provenance", "Store"]
 
@@ -38,25 +39,31 @@ MEMORY: Final = 1 << 30  # bytes of merged sketches kept between questions
 
 
 class _Plan(NamedTuple):
-    """Which sources and which family answer a question, and why that family."""
+    """Which sources and which family answer a question, and why that family; `question` leaves nothing open."""
 
     stream: StoredStream
     sources: tuple[str, ...]
-    family: str
-    why: str
+    question: Question
+    picked: Picked
 
 
 class _Selected(NamedTuple):
     """The loaded sketches that a question is asked of. An inner product has two selections, any other question one."""
 
     selections: tuple[Selection, ...]
-    stream: StoredStream
-    why: str
+    plan: _Plan
 
-    def provenance(self, question: Question, moments: Ints, start: float) -> Provenance:
+    @property
+    def question(self) -> Question:
+        """The question as the first selection's sketches understand it."""
+        return with_numbers(self.plan.question, _askable(self.selections[0]).kind)
+
+    def provenance(self, moments: Ints, start: float) -> Provenance:
         """Where an answer as of these times comes from; its question was taken up at `start`."""
         elapsed_ms = (time.perf_counter() - start) * 1e3
-        return provenance_of(self.stream, self.selections, self.why, question.decay, moments, elapsed_ms)
+        return provenance_of(
+            self.plan.stream, self.selections, self.plan.picked.why, self.plan.question, moments, elapsed_ms
+        )
 
 
 class Store:
@@ -73,6 +80,7 @@ class Store:
         self._catalogue: Catalogue | None = None
         self._seen: tuple[object, ...] | None = None  # the file's signature when the catalogue was read
         self._selections: OrderedDict[tuple[str, tuple[str, ...], str], Selection] = OrderedDict()
+        self._kinds: dict[tuple[object, ...], Kind | None] = {}
         self._lock = threading.RLock()
 
     def catalogue(self) -> Catalogue:
@@ -96,14 +104,18 @@ class Store:
         sources: Sequence[str] = (),
         family: str | None = None,
         other: str | None = None,
+        charted: bool = False,
     ) -> Answer:
-        """One answer, from all sources or some; `other` is the second source of an inner product."""
+        """One answer, from all sources or some; `other` is the second source of an inner product.
+
+        `charted`: the number stands beside a chart of `series`, so the family that draws the chart gives it too.
+        """
         start = time.perf_counter()
         with self._lock:
-            selected = self._select(stream, question, sources, family, other)
-            question = _dated(question, selected)
-            estimate = _estimate(selected, question)
-            provenance = selected.provenance(question, np.array([estimate.as_of]), start)
+            selected = self._select(stream, question, sources, family, other, past=charted)
+            estimate = _estimate(selected, selected.question)
+            estimate = in_users_unit(estimate, selected.question, weight_step(selected.plan.stream))
+            provenance = selected.provenance(np.array([estimate.as_of]), start)
         return Answer(replace(estimate, guarantee=provenance.qualify(estimate.guarantee)), provenance)
 
     def series(
@@ -116,17 +128,24 @@ class Store:
         family: str | None = None,
         other: str | None = None,
     ) -> tuple[Series, Provenance]:
-        """One question at many as-of times: in one pass, or time by time for an inner product with `other`."""
+        """One question at many as-of times: in one pass, or time by time for an inner product with `other`.
+
+        A family that answers as of its newest event or later gives points at the ends of epochs instead.
+        """
         start = time.perf_counter()
         moments = np.asarray(as_of, np.int64)
         with self._lock:
             selected = self._select(stream, question, sources, family, other, past=True)
-            if other is None:
-                askable = _askable(selected.selections[0])
-                series = askable.series(_with_number(question, askable), moments)
+            asked, first = selected.question, selected.selections[0]
+            if other is not None:
+                series = _one_by_one(selected, asked, moments)
+            elif selected.plan.picked.at_ends:
+                newest = selected.plan.stream.newest(first.sources)
+                series = series_at_ends(first, asked, moments, 0 if newest is None else newest)
             else:
-                series = _one_by_one(selected, question, moments)
-            provenance = selected.provenance(question, moments, start)
+                series = _askable(first).series(asked, moments)
+            series = in_users_unit(series, asked, weight_step(selected.plan.stream))
+            provenance = selected.provenance(series.as_of, start)
         return replace(series, guarantee=provenance.qualify(series.guarantee)), provenance
 
     def threshold_curve(
@@ -138,8 +157,17 @@ class Store:
         sources: Sequence[str] = (),
         family: str | None = None,
     ) -> tuple[Curve, Provenance]:
-        """Σ w·f over v ≥ τ against τ, under the question's decay."""
-        asked = Question("correlated-sum", question.decay, question.as_of, tau=0.0, confidence=question.confidence)
+        """The sum, count or mean over v ≥ τ against τ, under the question's decay; a sum unless the question says."""
+        part = question.aggregate.removeprefix("correlated-")
+        asked = replace(
+            question,
+            aggregate=f"correlated-{part if part in ('sum', 'count', 'mean') else 'sum'}",
+            tau=0.0,
+            phi=None,
+            phis=(),
+            top=None,
+            of=question.of if question.sums else None,
+        )
         return self._curve(
             stream, asked, sources, family, lambda askable, dated: askable.threshold_curve(dated, thresholds)
         )
@@ -154,7 +182,7 @@ class Store:
         family: str | None = None,
     ) -> tuple[Curve, Provenance]:
         """The value at every share, under the question's decay."""
-        asked = Question("quantile", question.decay, question.as_of, phi=0.5, confidence=question.confidence)
+        asked = replace(question, aggregate="quantile", phi=0.5, tau=None, top=None, of=None)
         return self._curve(stream, asked, sources, family, lambda askable, dated: askable.quantile_curve(dated, shares))
 
     def _curve(
@@ -168,13 +196,12 @@ class Store:
         start = time.perf_counter()
         with self._lock:
             selected = self._select(stream, question, sources, family)
-            question = _dated(question, selected)
             (selection,) = selected.selections
-            askable = _askable(selection)
             if not family_of(selection.family).abilities.curves:
                 raise UnanswerableError(f"family {selection.family!r} has no curves; {families_with('curves')}")
-            curve = curve_of(askable, question)
-            return curve, selected.provenance(question, np.array([question.as_of or 0]), start)
+            asked = selected.question
+            curve = in_users_unit(curve_of(_askable(selection), asked), asked, weight_step(selected.plan.stream))
+            return curve, selected.provenance(np.array([asked.as_of or 0]), start)
 
     def family_for(
         self,
@@ -186,7 +213,7 @@ class Store:
         past: bool = False,
     ) -> str:
         """The family that answers a question; `past` for one asked by `series`. Loads nothing."""
-        return _plan(self.catalogue(), stream, question, sources, family, past=past).family
+        return self._plan(self.catalogue(), stream, question, sources, family, past=past).picked.family
 
     def load(self, stream: str, family: str, *, sources: Sequence[str] = ()) -> None:
         """Load and merge the sketches of a family, so that the first question need not wait for it."""
@@ -208,11 +235,11 @@ class Store:
         """What a question is asked of, loaded; both sides of an inner product are of the same generation."""
         first, plan, catalogue = self._planned(self.catalogue(), stream, question, sources, family, past=past)
         if other is None:
-            return _Selected((first,), plan.stream, plan.why)
+            return _Selected((first,), plan)
         while True:
             second, _, catalogue = self._planned(catalogue, stream, question, [other], first.family, past=past)
             if second.generation == first.generation:
-                return _Selected((first, second), plan.stream, plan.why)
+                return _Selected((first, second), plan)
             first, plan, catalogue = self._planned(catalogue, stream, question, sources, family, past=past)
 
     def _planned(
@@ -227,11 +254,37 @@ class Store:
     ) -> tuple[Selection, _Plan, Catalogue]:
         """Plan and load; plan again where loading found a newer generation, which may have more sources or families."""
         while True:
-            plan = _plan(catalogue, stream, question, sources, family, past=past)
-            selection, now = self._load(stream, plan.sources, plan.family, catalogue)
+            plan = self._plan(catalogue, stream, question, sources, family, past=past)
+            selection, now = self._load(stream, plan.sources, plan.picked.family, catalogue)
             if now.generation == catalogue.generation:
                 return selection, plan, now
             catalogue = now
+
+    def _plan(
+        self,
+        catalogue: Catalogue,
+        stream: str,
+        question: Question,
+        sources: Sequence[str],
+        family: str | None,
+        *,
+        past: bool,
+    ) -> _Plan:
+        held = _stored_stream(catalogue, stream)
+        chosen = _chosen(held, sources)
+        if family is not None:
+            _check_known("family", family, sorted(held.sketches))
+        asked = resolved(question, held, lambda: self._kind(held))
+        newest = held.newest(chosen)
+        before = asked.as_of is not None and newest is not None and asked.as_of < newest
+        return _Plan(held, chosen, asked, pick(held, asked, family, past or before))
+
+    def _kind(self, held: StoredStream) -> Kind | None:
+        """What the values of a stream are, from one of its sketches; None where no sketch knows."""
+        key = (held.name, *next(iter(held.epochs), ()))
+        if key not in self._kinds:
+            self._kinds[key] = kind_of_values(self.path, held, self._wait)
+        return self._kinds[key]
 
     def _load(
         self, stream: str, sources: tuple[str, ...], family: str, catalogue: Catalogue
@@ -262,18 +315,6 @@ class Store:
         return tuple(found)
 
 
-def _plan(
-    catalogue: Catalogue, stream: str, question: Question, sources: Sequence[str], family: str | None, *, past: bool
-) -> _Plan:
-    stored = _stored_stream(catalogue, stream)
-    chosen = _chosen(stored, sources)
-    if family is not None:
-        _check_known("family", family, sorted(stored.sketches))
-    newest = stored.newest(chosen)
-    before = question.as_of is not None and newest is not None and question.as_of < newest
-    return _Plan(stored, chosen, *pick(stored, question, family, past or before))
-
-
 def _stored_stream(catalogue: Catalogue, stream: str) -> StoredStream:
     _check_known("stream", stream, list(catalogue.streams))
     return catalogue.streams[stream]
@@ -302,11 +343,23 @@ def _askable(selection: Selection) -> Askable:
 def _estimate(selected: _Selected, question: Question) -> Estimate:
     first, *second = selected.selections
     askable = _askable(first)
-    if not second:
-        return askable.answer(_with_number(question, askable))
-    if not family_of(first.family).abilities.joins:
-        raise UnanswerableError(f"family {first.family!r} has no inner products; {families_with('joins')}")
-    return askable.answer(question, other=_askable(second[0]))
+    if second:
+        if not family_of(first.family).abilities.joins:
+            raise UnanswerableError(f"family {first.family!r} has no inner products; {families_with('joins')}")
+        return askable.answer(question, other=_askable(second[0]))
+    if selected.plan.picked.at_ends and question.as_of is not None:
+        askable = as_of_then(first, question.as_of)
+    return askable.answer(question) if not question.phis else _at_shares(askable, question)
+
+
+def _at_shares(askable: Askable, question: Question) -> Estimate:
+    """The quantiles at several shares as a list; the number beside it is the first of them."""
+    one = replace(question, phis=())
+    if len(question.phis) == 1:
+        return askable.answer(one)
+    found = [askable.answer(replace(one, phi=phi)) for phi in question.phis]
+    items = tuple(Item(phi, each.value, each.lower, each.upper) for phi, each in zip(question.phis, found, strict=True))
+    return replace(found[0], items=items, confidence=min(each.confidence for each in found))
 
 
 def _one_by_one(selected: _Selected, question: Question, moments: Ints) -> Series:
@@ -324,21 +377,3 @@ def _one_by_one(selected: _Selected, question: Question, moments: Ints) -> Serie
         found[-1].family,
         np.array([estimate.used for estimate in found]),
     )
-
-
-def _dated(question: Question, selected: _Selected) -> Question:
-    """The question with its as-of time: the newest event of the sources asked, unless it names one."""
-    if question.as_of is not None:
-        return question
-    newest = selected.stream.newest([source for one in selected.selections for source in one.sources])
-    return question if newest is None else question.at(newest)
-
-
-def _with_number(question: Question, askable: Askable) -> Question:
-    """The question with its value as a number where the stream's values are numbers and the value was given as text."""
-    if not isinstance(question.value, str) or askable.kind is Kind.KEY:
-        return question
-    for read in (int, float):
-        with suppress(ValueError):
-            return replace(question, value=read(question.value))
-    return question

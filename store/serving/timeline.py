@@ -28,8 +28,10 @@ class Affected:
     reached: Flags
 
 
-def read_moment(text: str, unit: TimeUnit) -> int:
+def read_moment(text: str, unit: TimeUnit, clock: datetime | None = None) -> int:
     """A time as people type it: an integer in the stream's unit, or an ISO time, which is UTC unless it says otherwise.
+
+    With a clock, `now` is its time.
 
     >>> read_moment("2026-01-31T12:00", TimeUnit(1, 1000)), read_moment("-5", TimeUnit(1, 1))
     (1769860800000, -5)
@@ -37,6 +39,8 @@ def read_moment(text: str, unit: TimeUnit) -> int:
     try:
         moment = int(text)
     except ValueError:
+        if clock is not None and text.strip().lower() == "now":
+            return math.floor(clock.timestamp() * unit.denominator / unit.numerator)
         try:
             stamp = datetime.fromisoformat(text)
             seconds = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()

@@ -13,14 +13,17 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from sketches.errors import CorruptError, IncompatibleError
+from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.family import Sketch
-from sketches.registry import load, union
+from sketches.question import Question
+from sketches.registry import FAMILIES, load, union
 from store.database import StoreError
 from store.writing.run import SKETCHES, Run
 
 KEY: Final = "source, start, length, family"
 SET_ASIDE: Final = SKETCHES.append(pa.field("reason", pa.string()))
+
+_COUNT: Final = Question("count", confidence=1 - 1e-9)  # a chance in so many merges must not look like a repeat
 
 Key = tuple[str, int, int, str]
 
@@ -35,10 +38,14 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class MergedOverlap:
-    """One row for each key that needed merging, and the stored rows that could not be read, each with its reason."""
+    """One row for each key that needed merging, and the stored rows that could not be read, each with its reason.
+
+    `repeats` is how many events of the run were stored before, as far as it was looked for and could be told.
+    """
 
     sketches: pa.Table
     set_aside: pa.Table
+    repeats: int = 0
 
 
 def find_overlap(connection: duckdb.DuckDBPyConnection, run: Run) -> Overlap:
@@ -61,7 +68,7 @@ def find_overlap(connection: duckdb.DuckDBPyConnection, run: Run) -> Overlap:
     return Overlap(new, stored)
 
 
-def merge_overlap(stream: str, overlap: Overlap) -> MergedOverlap:
+def merge_overlap(stream: str, overlap: Overlap, *, find_repeats: bool = False) -> MergedOverlap:
     """One sketch for each key, merged all at once: the stored one first, then those of the run, sorted by their bytes.
 
     The order matters to families that add up floating-point numbers. Sorted, it does not depend on how Spark spread
@@ -73,6 +80,7 @@ def merge_overlap(stream: str, overlap: Overlap) -> MergedOverlap:
     stored = dict(_rows(overlap.stored))
     sketches: list[tuple[object, ...]] = []
     set_aside: list[tuple[object, ...]] = []
+    repeats = dict.fromkeys(FAMILIES, 0)
     for key, payloads in new.items():
         together = [_load_new(stream, key, payload) for payload in sorted(payloads)]
         if key in stored:
@@ -80,8 +88,21 @@ def merge_overlap(stream: str, overlap: Overlap) -> MergedOverlap:
                 together.insert(0, load(stored[key]))
             except CorruptError as error:
                 set_aside.append((*key, stored[key], str(error)))
-        sketches.append((*key, _union(stream, key, together).to_bytes()))
-    return MergedOverlap(_table(sketches, SKETCHES), _table(set_aside, SET_ASIDE))
+        merged = _union(stream, key, together)
+        sketches.append((*key, merged.to_bytes()))
+        if find_repeats and merged.abilities.forgives_repeats:
+            repeats[merged.family] += _repeats(together, merged)
+    return MergedOverlap(_table(sketches, SKETCHES), _table(set_aside, SET_ASIDE), max(repeats.values()))
+
+
+def _repeats(parts: list[Sketch], merged: Sketch) -> int:
+    """How many events several parts have, at the least: what they count together beyond what their union counts."""
+    try:
+        together = merged.answer(_COUNT).upper
+        apart = sum(part.answer(_COUNT).lower for part in parts)
+    except UnanswerableError:
+        return 0
+    return max(0, round(apart - together))
 
 
 def _union(stream: str, key: Key, sketches: list[Sketch]) -> Sketch:

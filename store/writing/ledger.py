@@ -62,16 +62,29 @@ def files_in(connection: duckdb.DuckDBPyConnection, stream: str) -> list[KnownFi
 
 
 def write_ledger(
-    connection: duckdb.DuckDBPyConnection, run: Run, generation: int, *, sketches: int, late: int, size: int
+    connection: duckdb.DuckDBPyConnection,
+    run: Run,
+    generation: int,
+    *,
+    sketches: int,
+    late: int,
+    size: int,
+    repeats: int,
 ) -> None:
-    """Enter a run with its files, rejects and labels; `AlreadyIngestedError` where it brings a known file."""
+    """Enter a run with its files, rejects and labels; `AlreadyIngestedError` where it brings a known file.
+
+    `repeats` are those inside the run and those of what was stored before, as far as they were seen.
+    """
     name = run.stream.name
     _forget(connection, name, run.replaced_files)
     _write_files(connection, name, run.files, generation)
     rejected = sum(reject.rows for reject in run.rejects)
     connection.execute(
-        "INSERT INTO runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        [generation, name, run.started, run.finished, run.rows, rejected, run.conflicts, sketches, late, size],
+        "INSERT INTO runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        [
+            *(generation, name, run.started, run.finished, run.rows, rejected, run.conflicts),
+            *(sketches, late, size, repeats, run.ahead),
+        ],
     )
     for reject in run.rejects:
         connection.execute(

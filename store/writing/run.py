@@ -125,6 +125,9 @@ class Run:
 
     A backfill first drops what it has read again: the epochs in the range of times `replacing`, and from the ledger the
     paths in `replaced_files`.
+
+    `clock` is when the run started, in units of the stream: what is later cannot have happened yet. None where times
+    are no times of a clock.
     """
 
     stream: Stream
@@ -138,6 +141,9 @@ class Run:
     labels: Mapping[int, str] = field(default_factory=dict)
     replacing: tuple[int, int] | None = None
     replaced_files: Sequence[str] = ()
+    clock: int | None = None
+    repeats: int = 0  # about how many rows repeat an event of the run
+    ahead: int = 0  # rows that are ahead of the clock
 
 
 def _under_stored_keys(sketches: pa.Table) -> pa.Table:

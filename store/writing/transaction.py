@@ -15,6 +15,8 @@ from typing import Final
 import duckdb
 
 from sketches.encoding.envelope import FORMAT_VERSION
+from sketches.event_rules import MAX_TIME
+from sketches.formatting import counted
 from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, vacuum
 from store.keys import scope_fault
 from store.schema import check, create_store, migrate
@@ -45,7 +47,10 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
                 _check_unit(connection, run.stream)
                 _check_scopes(connection, run)
             overlaps = [find_overlap(connection, run) for run in together]
-        merged = [merge_overlap(run.stream.name, overlap) for run, overlap in zip(together, overlaps, strict=True)]
+        merged = [
+            merge_overlap(run.stream.name, overlap, find_repeats=run.stream.settings.get("unique") is True)
+            for run, overlap in zip(together, overlaps, strict=True)
+        ]
         with connected(file, write=True, wait=wait) as connection:
             if check(connection, file) == generation:
                 _write(connection, list(zip(together, merged, strict=True)), generation + 1)
@@ -78,7 +83,6 @@ def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[tuple[Run, Merg
 
 def _write_run(connection: duckdb.DuckDBPyConnection, run: Run, merged: MergedOverlap, generation: int) -> int:
     """Write all that a run brings; returns how many bytes of payload that were."""
-    _write_stream(connection, run.stream)
     tables = {
         "wane_epochs": run.tables.epochs,
         "wane_sketches": run.tables.sketches,
@@ -95,8 +99,10 @@ def _write_run(connection: duckdb.DuckDBPyConnection, run: Run, merged: MergedOv
                 [run.stream.name, *run.replacing],
             )
     sketches, size = _write_sketches(connection, run.stream.name, generation)
-    _write_epochs(connection, run.stream.name)
-    write_ledger(connection, run, generation, sketches=sketches, late=late, size=size)
+    _write_epochs(connection, run.stream.name, run.clock)
+    repeats = run.repeats + merged.repeats
+    write_ledger(connection, run, generation, sketches=sketches, late=late, size=size, repeats=repeats)
+    _write_stream(connection, run.stream)
     for name in tables:
         connection.unregister(name)
     return size
@@ -128,11 +134,31 @@ def _check_scopes(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
 
 
 def _write_stream(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
-    row = (stream.name, stream.unit.numerator, stream.unit.denominator, stream.epoch, json.dumps(stream.settings))
+    settings = json.dumps(stream.settings | _revocation(connection, stream))
+    row = (stream.name, stream.unit.numerator, stream.unit.denominator, stream.epoch, settings)
     if connection.execute("FROM streams WHERE stream = $1", [stream.name]).fetchall() == [row]:
         return
     connection.execute("DELETE FROM streams WHERE stream = $1", [stream.name])
     connection.execute("INSERT INTO streams VALUES ($1, $2, $3, $4, $5)", list(row))
+
+
+def _revocation(connection: duckdb.DuckDBPyConnection, stream: Stream) -> dict[str, object]:
+    """What the settings say instead where a stream is said to have no repeats, and a run has seen some."""
+    if "unique" not in stream.settings:
+        return {}
+    seen = connection.execute(
+        "SELECT repeats, started FROM runs WHERE stream = $1 AND repeats > 0 ORDER BY run LIMIT 1", [stream.name]
+    ).fetchall()
+    if not seen or (stream.settings["unique"] is False and not _was_revoked(connection, stream.name)):
+        return {}
+    repeats, started = seen[0]
+    words = f"{counted(repeats, 'repeated row')} {'was' if repeats == 1 else 'were'} seen"
+    return {"unique": False, "unique_revoked": f"{words} in the run of {started:%Y-%m-%d %H:%M:%S} UTC"}
+
+
+def _was_revoked(connection: duckdb.DuckDBPyConnection, stream: str) -> bool:
+    rows = connection.execute("SELECT settings FROM streams WHERE stream = $1", [stream]).fetchall()
+    return any("unique_revoked" in json.loads(settings) for (settings,) in rows)
 
 
 def _late(connection: duckdb.DuckDBPyConnection, stream: str) -> int:
@@ -165,14 +191,15 @@ def _write_sketches(connection: duckdb.DuckDBPyConnection, stream: str, generati
     return int(rows), int(size)
 
 
-def _write_epochs(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
-    """One row an epoch: what earlier runs brought and what this one brings."""
+def _write_epochs(connection: duckdb.DuckDBPyConnection, stream: str, clock: int | None) -> None:
+    """One row an epoch: what earlier runs brought and what this one brings, which is no later than its clock."""
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE summed AS SELECT {_EPOCH}, sum(events)::BIGINT AS events, "
-        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest FROM "
-        f"(FROM wane_epochs UNION ALL SELECT * EXCLUDE stream FROM epochs SEMI JOIN wane_epochs USING ({_EPOCH}) "
-        f"WHERE stream = $1) GROUP BY {_EPOCH}",
-        [stream],
+        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest, max(latest) AS latest "
+        "FROM (SELECT *, least(newest, $2) AS latest FROM wane_epochs UNION ALL "
+        f"SELECT * EXCLUDE stream FROM epochs SEMI JOIN wane_epochs USING ({_EPOCH}) WHERE stream = $1) "
+        f"GROUP BY {_EPOCH}",
+        [stream, MAX_TIME if clock is None else clock],
     )
     _delete(connection, "epochs", _EPOCH, "summed", stream)
     connection.execute("INSERT INTO epochs SELECT $1, * FROM summed ORDER BY source, start", [stream])

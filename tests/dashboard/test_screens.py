@@ -53,7 +53,7 @@ def tau_of(view: View) -> str:
 
 def share_agrees(view: View) -> str:
     """The share shown, which is that of the command line at the τ of the address."""
-    view.until("Share of the weight at or above τ").settle()
+    view.until("Share at or above τ").settle()
     for _ in range(20):  # a slider moved twice may redraw twice
         tau = tau_of(view)
         wanted = wording.measured(float(str(asked(view, "selectivity", f"--tau={tau}")["estimate"])), "share")
@@ -116,8 +116,10 @@ def test_health_tells_of_runs_rejects_and_sizes(view: View) -> None:
     ))  # fmt: skip
     assert metrics["Sources"] == "5"
     assert re.fullmatch(r"[\d.]+ [kM]B", metrics["Store"])
-    assert int(metrics["Events of the stream"].replace(",", "")) > 20_000
-    assert re.search(r"\d rows were rejected so far", view.text)
+    rows = int(metrics["Rows of the stream"].replace(",", ""))
+    assert rows > 20_000
+    assert 0 < int(metrics["Distinct events, about"].replace(",", "")) <= rows
+    assert re.search(r"[\d,]+ of [\d,]+ rows \([\d.]+%\) were rejected, most of them because: ", view.text)
     tables = view.page.locator("[data-testid=stDataFrame] canvas table")
     tables.nth(2).wait_for(state="attached")
     told = "\n".join(tables.all_text_contents())

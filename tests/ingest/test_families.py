@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DECAY = "exp:half_life=20m"
 EPSILON = 0.2  # as `configure` has it
 FOUR = (
-    'families = ["sample", "histogram", "qdigest", "exponential"]\n'
+    'unique = true\ncounting = "weight"\nfamilies = ["sample", "histogram", "qdigest", "exponential"]\n'
     f'[streams.calls.exponential]\ndecay = "{DECAY}"\n[streams.calls.histogram]\nepsilon = 0.1\n'
 )
 FINE = FOUR.replace(f'decay = "{DECAY}"', f'decay = "{DECAY}"\nepsilon = 0.005')  # as many masses as there are values
@@ -57,7 +57,12 @@ def questions_for(family: str, text: bool) -> list[Question]:
         asked += [{"aggregate": "median"}, {"aggregate": "quantile", "phi": 0.95}, {"aggregate": "rank", "value": 200}]
         asked += [{"aggregate": "correlated-sum", "tau": 700}, {"aggregate": "range-sum", "low": 100, "high": 400}]
     answered: tuple[str, ...] = FAMILIES[family].abilities.aggregates  # type: ignore[attr-defined]
-    return [Question(decay=decay, **one) for one in asked if one["aggregate"] in answered for decay in decays]
+    return [
+        Question(decay=decay, counting="weight", **one)
+        for one in asked
+        if one["aggregate"] in answered
+        for decay in decays
+    ]
 
 
 def check(answer: Answer, oracle: Oracle, question: Question) -> None:
@@ -89,7 +94,7 @@ def hold(settings: Settings, rows: Stream) -> None:
         for family in SURE:
             for question in questions_for(family, rows.is_text):
                 answer = store.ask("calls", question, sources=sources, family=family)
-                check(answer, oracle, question)
+                check(answer, oracle, question.at(int(rows.t.max())))
                 estimated += not answer.estimate.exact
     assert estimated > 0, "else nothing was folded"
 
@@ -139,7 +144,10 @@ def test_small_epochs_are_as_one_machine_builds_them(
         assert exact.kept == len(np.unique(some.t)), "nothing is folded"
         assert found[source, start, "histogram"] == exact.to_bytes()
         assert found[source, start, "qdigest"] == QDigest.build(events, epsilon=EPSILON, span=EPOCH).to_bytes()
-        here, there = load(found[source, start, "exponential"]), Exponential.build(events, decay=DECAY, epsilon=0.005)
+        here, there = (
+            load(found[source, start, "exponential"]),
+            Exponential.build(events, decay=DECAY, epsilon=0.005, counting="weight"),
+        )
         assert isinstance(here, Exponential)
         assert (here.parameters, here.extremes, here.kind) == (there.parameters, there.extremes, there.kind)
         assert here.labels.texts == there.labels.texts
@@ -173,7 +181,8 @@ def test_the_command_line_asks_a_family(
     north = asked(
         "--aggregate", "median", "--source", "north", "--decay", "poly:alpha=1,unit=10m", "--family", "qdigest"
     )
-    exact = Oracle(rows_of(rows, ["north"])).answer(Question("median", "poly:alpha=1,unit=10m"))
+    median = Question("median", "poly:alpha=1,unit=10m", as_of=int(rows.t.max()), counting="weight")
+    exact = Oracle(rows_of(rows, ["north"])).answer(median)
     assert north["confidence"] == 1.0
     assert north["lower"] <= exact <= north["upper"]
     picked = asked("--aggregate", "sum", "--decay", DECAY)

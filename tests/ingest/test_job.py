@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 12_000
+NEGATIVE = "weight is negative: a measure, not a weight"
 DAYS = int(os.environ.get("WANE_DAYS", "7"))
 RUNS = int(os.environ.get("WANE_RUNS", "15"))
 
@@ -332,7 +333,7 @@ def test_rows_that_cannot_be_events_are_counted_and_shown(spark: SparkSession, t
         "no source": {"source": None},
         "no value": {"v": None},
         "no weight": {"w": None},
-        "weight is not positive": {"w": -3},
+        NEGATIVE: {"w": -3},
         "time lies further in the future than max_future": {"t": 2**40},
     }
     columns = {name: table[name].to_pylist() for name in table.column_names}
@@ -349,7 +350,7 @@ def test_rows_that_cannot_be_events_are_counted_and_shown(spark: SparkSession, t
     assert sum(row[4] for row in content(settings.store)["epochs"]) == ROWS - 15 * len(bad)
     shown = {reject["reason"]: reject for reject in report(settings.store)["streams"][0]["rejects"]}
     assert {reason: reject["rows"] for reason, reject in shown.items()} == dict.fromkeys(bad, 15)
-    examples = shown["weight is not positive"]["examples"]
+    examples = shown[NEGATIVE]["examples"]
     assert len(examples) == 10
     assert all(example["weight"] == "-3" and example["file"].endswith("a.parquet") for example in examples)
 

@@ -59,7 +59,13 @@ OF_UNITS = (
     Question("range-sum", FADING, low=0, high=20),
     Question("correlated-sum", FADING, tau="median"),
 )
-OF_UNITS_OF_KEYS = (Question("sum", FADING), Question("heavy-hitters", FADING), Question("frequency", FADING, value=""))
+OF_UNITS = tuple(replace(question, counting="weight") for question in OF_UNITS)
+BY_WEIGHT = partial(Question, counting="weight")
+OF_UNITS_OF_KEYS = (
+    BY_WEIGHT("sum", FADING),
+    BY_WEIGHT("heavy-hitters", FADING),
+    BY_WEIGHT("frequency", FADING, value=""),
+)
 
 COUNTED = {"duplicate_insensitive": False, "batches_leave_no_trace": False, "merges_leave_no_trace": False}
 HALVING = "exp:half_life=10m"
@@ -68,9 +74,9 @@ OF_HALVING = tuple(replace(question, decay=HALVING) for question in OF_UNITS)
 UNWEIGHTED = tuple(name for name, make in STREAMS.items() if (make(400, 7).w == 1).all())
 INTEGERS = tuple(name for name, make in STREAMS.items() if make(50, 7).v.dtype.kind == "i")
 OF_COUNTERS = (
-    Question("sum", "exp:half_life=10m"),
-    Question("heavy-hitters", "poly:alpha=1.5,unit=1m", phi=0.05),
-    Question("frequency", "window:30m", value=7),
+    BY_WEIGHT("sum", "exp:half_life=10m"),
+    BY_WEIGHT("heavy-hitters", "poly:alpha=1.5,unit=1m", phi=0.05),
+    BY_WEIGHT("frequency", "window:30m", value=7),
 )
 
 
@@ -84,7 +90,7 @@ FAMILIES = [
     Family(
         "integral",
         Integral.build,
-        {"epsilon": 0.2, "decay": FADING},
+        {"epsilon": 0.2, "decay": FADING, "counting": "weight"},
         {"epsilon": 0.3, "decay": "window:1h"},
         OF_UNITS,
         OF_UNITS_OF_KEYS,
@@ -95,7 +101,7 @@ FAMILIES = [
         Histogram.build,
         {"epsilon": 0.2, "span": 600},
         {"epsilon": 0.3, "span": 900},
-        tuple(one for one in EVERYTHING if one.aggregate in Histogram.abilities.aggregates and one.of == "weight"),
+        tuple(one for one in EVERYTHING if one.aggregate in Histogram.abilities.aggregates and not one.of_value),
         tuple(one for one in OF_KEYS if one.aggregate in Histogram.abilities.aggregates),
         random=False,
         **COUNTED,
@@ -105,7 +111,7 @@ FAMILIES = [
         QDigest.build,
         {"epsilon": 0.2, "span": 600},
         {"epsilon": 0.3, "span": 900},
-        tuple(one for one in EVERYTHING if one.aggregate in QDigest.abilities.aggregates and one.of == "weight"),
+        tuple(one for one in EVERYTHING if one.aggregate in QDigest.abilities.aggregates and not one.of_value),
         tuple(one for one in OF_KEYS if one.aggregate in QDigest.abilities.aggregates),
         random=False,
         **COUNTED,
@@ -123,10 +129,10 @@ FAMILIES = [
     Family(
         "exponential",
         Exponential.build,
-        {"epsilon": 0.2, "decay": HALVING},
+        {"epsilon": 0.2, "decay": HALVING, "counting": "weight"},
         {"epsilon": 0.3, "decay": "exp:half_life=1h"},
         OF_HALVING,
-        (Question("sum", HALVING), Question("heavy-hitters", HALVING), Question("frequency", HALVING, value="")),
+        (BY_WEIGHT("sum", HALVING), BY_WEIGHT("heavy-hitters", HALVING), BY_WEIGHT("frequency", HALVING, value="")),
         random=False,
         answers_the_past=False,
         **COUNTED,
@@ -134,10 +140,10 @@ FAMILIES = [
     Family(
         "retractable",
         Retractable.build,
-        {"epsilon": 0.2, "decay": HALVING},
+        {"epsilon": 0.2, "decay": HALVING, "counting": "weight"},
         {"epsilon": 0.3, "decay": "exp:half_life=1h"},
-        (Question("sum", HALVING), Question("frequency", HALVING, value=7)),
-        (Question("sum", HALVING), Question("frequency", HALVING, value="")),
+        (BY_WEIGHT("sum", HALVING), BY_WEIGHT("frequency", HALVING, value=7)),
+        (BY_WEIGHT("sum", HALVING), BY_WEIGHT("frequency", HALVING, value="")),
         answers_the_past=False,
         **COUNTED,
     ),
@@ -145,10 +151,10 @@ FAMILIES = [
         Family(
             "ecm",
             randomised if keeping == "rw" else partial(Ecm.build, keeping=keeping),
-            {"epsilon": 0.3, "delta": 0.2},
+            {"epsilon": 0.3, "delta": 0.2, "counting": "weight"},
             {"epsilon": 0.4, "delta": 0.1},
-            OF_COUNTERS if keeping == "rw" else (*OF_COUNTERS, Question("self-join", "exp:half_life=30m")),
-            (*OF_COUNTERS[:2], Question("frequency", "exp:half_life=30m", value="日本語")),
+            OF_COUNTERS if keeping == "rw" else (*OF_COUNTERS, BY_WEIGHT("self-join", "exp:half_life=30m")),
+            (*OF_COUNTERS[:2], BY_WEIGHT("frequency", "exp:half_life=30m", value="日本語")),
             random=keeping == "rw",
             streams=UNWEIGHTED if keeping == "rw" else tuple(STREAMS),
             variant=keeping,
@@ -162,9 +168,13 @@ FAMILIES = [
     Family(
         "ecm",
         partial(Ecm.build, bits=4),
-        {"epsilon": 0.3, "delta": 0.2},
+        {"epsilon": 0.3, "delta": 0.2, "counting": "weight"},
         {"epsilon": 0.4, "delta": 0.1},
-        tuple(one for one in EVERYTHING if one.aggregate in Ecm.abilities.aggregates and one.of == "weight"),
+        tuple(
+            replace(one, counting="weight")
+            for one in EVERYTHING
+            if one.aggregate in Ecm.abilities.aggregates and not one.of_value
+        ),
         (),
         random=False,
         streams=INTEGERS,

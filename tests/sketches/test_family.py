@@ -20,7 +20,7 @@ HOUR = 3600.0
 
 
 def built(epoch_seconds: float = HOUR, **own: Any) -> Built:
-    return Built(own, {"epsilon": 0.2, "delta": 0.1}, epoch_seconds)
+    return Built(own, {"epsilon": 0.2, "delta": 0.1}, epoch_seconds, weighted=False)
 
 
 def test_a_familys_own_accuracy_goes_before_its_streams() -> None:
@@ -110,6 +110,6 @@ def test_an_unknown_family_is_named_with_the_known_ones() -> None:
 
 def test_families_with_an_ability() -> None:
     """Error messages list who can do what, from the families themselves."""
-    assert families_with("curves") == "sample, qdigest and exponential have"
+    assert families_with("curves") == "sample, integral, qdigest and exponential have"
     assert families_with("joins") == "sample and ecm have"
     assert families_with("joint_lists") == "sample has"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches.decay import parse_decay
-from sketches.question import AGGREGATES, Question
+from sketches.predicate import Predicate
+from sketches.question import AGGREGATES, COUNTINGS, Question
 from tests.support.oracle import DECAYS, KEY_AGGREGATES, Oracle, aggregates_for, exact, exact_shares, random_question
 from tests.support.streams import HOUR, LABELS, MONTH, NUMERIC_STREAMS, START, STREAMS, Stream, joined
 
@@ -32,16 +34,40 @@ CALLS = Stream.of(
 
 
 def at_220(aggregate: str, **settings: Any) -> Question:
-    """A question about `CALLS` as of 220, halving every minute."""
-    return Question(aggregate, "exp:half_life=1m", as_of=220, **settings)
+    """A question about `CALLS` as of 220, halving every minute; by weight, unless it says otherwise."""
+    return Question(aggregate, "exp:half_life=1m", as_of=220, **({"counting": "weight"} | settings))
+
+
+def each_once(aggregate: str, **settings: Any) -> Question:
+    """The same, every event counted once."""
+    return at_220(aggregate, counting="events", **settings)
 
 
 BY_HAND = [
     (at_220("sum"), 10),
-    (at_220("sum", of="value"), 10 + 10 + 15 + 5),
-    (at_220("count"), 9 / 4),
+    (each_once("sum", of="value"), 10 + 10 + 15 + 5),
+    (at_220("sum", of="value"), 10 * 4 + 20 * 3 + 30 * 1 + 20 * 2),
+    (at_220("mean", of="value"), 170 / 10),
+    (each_once("count"), 9 / 4),
+    (at_220("count"), 10),
+    (each_once("median"), 20),
+    (each_once("rank", value=10), 4 / 9),
+    (each_once("frequency", value=20), 3 / 9),
+    (each_once("selectivity", tau=20), 5 / 9),
+    (each_once("selectivity", tau="mean"), 5 / 9),  # the mean is 40 / (9/4) = 17.8
+    (each_once("selectivity", tau="1.5*mean"), 2 / 9),
+    (each_once("correlated-mean", tau=20, of="value"), 30 / (5 / 4)),
+    (each_once("mean", high=20), 9 / (7 / 4)),
+    (each_once("mean", where=Predicate.parse("value > 10 and weight < 8")), 4 / 1),
+    (each_once("median", where=Predicate.parse("value > 10")), 20),
+    (each_once("self-join"), 1 + (3 / 4) ** 2 + (1 / 2) ** 2),
+    (Question("count", "last:1", as_of=220), 1),
+    (Question("count", "last:2", as_of=220), 3),  # two events share the time of the second newest
+    (Question("sum", "last:4", as_of=220), 20),
+    (Question("sum", "last:99", as_of=220), 20),
+    (Question("sum", "last:2", as_of=220, low=11), 8),
     (at_220("mean"), 10 / (9 / 4)),
-    (at_220("mean", of="value"), 40 / (9 / 4)),
+    (each_once("mean", of="value"), 40 / (9 / 4)),
     (at_220("selectivity", tau=20), 6 / 10),
     (at_220("selectivity", tau="median"), 6 / 10),
     (at_220("selectivity", low=20), 6 / 10),
@@ -61,11 +87,12 @@ BY_HAND = [
     (at_220("range-sum", low=21, high=29), 0),
     (at_220("range-frequency", low=20, high=30), 6 / 10),
     (at_220("correlated-sum", tau=20), 6),
-    (at_220("correlated-count", tau=20), 5 / 4),
+    (each_once("correlated-count", tau=20), 5 / 4),
     (at_220("correlated-mean", tau=20), 6 / (5 / 4)),
     (at_220("correlated-sum", tau="q0.4"), 10),
     (at_220("correlated-sum", tau="median"), 6),
-    (at_220("correlated-count", tau="q0.95"), 1 / 2),
+    (at_220("correlated-count", tau="q0.95"), 1),
+    (each_once("correlated-count", tau="q0.95"), 1 / 2),
     (at_220("correlated-mean", tau=41), NAN),
     (at_220("self-join"), 4**2 + 5**2 + 1**2),
     (Question("sum", "none"), 120),
@@ -102,7 +129,7 @@ def test_inner_product_by_hand() -> None:
     assert exact(CALLS, at_220("inner-product"), other=there) == pytest.approx(5 * 3 + 1 * 2)
     # As of 281, the newest of both, 40 and 10 count here and 20 and 10 there; as of 280 nothing would be in common.
     later = Stream.of("later", ids=[1, 2], t=[281, 281], v=[20, 10], w=[3, 5])
-    newest_of_both = Question("inner-product", "window:62s")
+    newest_of_both = Question("inner-product", "window:62s", counting="weight")
     assert exact(CALLS, newest_of_both, other=later) == 4 * 5
     assert exact(later, newest_of_both, other=CALLS) == 4 * 5
 
@@ -116,11 +143,14 @@ def test_time_unit() -> None:
 def test_keys() -> None:
     """Text values are keys: compared for equality, never ordered."""
     stream = Stream.of("keys", ids=[1, 2, 3], t=[5, 5, 5], v=["", "é", ""], w=[1, 2, 5])
-    assert exact(stream, Question("frequency", value="")) == pytest.approx(6 / 8)
+    assert exact(stream, Question("frequency", value="")) == pytest.approx(2 / 3)
+    assert exact(stream, Question("frequency", value="", counting="weight")) == pytest.approx(6 / 8)
+    assert exact(stream, Question("sum", value="")) == 6
     assert exact(stream, Question("frequency", value="absent")) == 0
-    assert exact(stream, Question("self-join")) == 40
-    assert exact(stream, Question("inner-product"), other=stream) == 40
-    assert exact_shares(stream, Question("heavy-hitters", top=5)) == {"": 0.75, "é": 0.25}
+    assert exact(stream, Question("self-join")) == 5
+    assert exact(stream, Question("self-join", counting="weight")) == 40
+    assert exact(stream, Question("inner-product", counting="weight"), other=stream) == 40
+    assert exact_shares(stream, Question("heavy-hitters", top=5, counting="weight")) == {"": 0.75, "é": 0.25}
     with pytest.raises(ValueError, match="needs numbers"):
         exact(stream, Question("median"))
     with pytest.raises(ValueError, match="needs numbers"):
@@ -153,11 +183,13 @@ class BruteForce:
         if as_of is None:
             as_of = question.as_of if question.as_of is not None else max((t for _, t, _, _ in events), default=0)
         self.question = question
-        self.rows = []  # (v, w, f)
+        self.rows = []  # (v, c, f), where c is how often the event counts
+        self.weights = []  # (v, w, f)
         for _, t, v, w in events:
             if t <= as_of:
                 f = Fraction(float(question.decay(np.array([float(as_of - t)]))[0]))  # type: ignore[operator]
-                self.rows.append((v, w, f))
+                self.rows.append((v, w if question.counting == "weight" else 1, f))
+                self.weights.append((v, w, f))
 
     def masses(self) -> dict[Any, Fraction]:
         masses: dict[Any, Fraction] = defaultdict(Fraction)
@@ -191,15 +223,18 @@ class BruteForce:
         q = self.question
         picked = [(v, w, f) for v, w, f in self.rows if self.holds(v)]
         mass, all_mass = sum(w * f for _, w, f in picked), sum(w * f for _, w, f in self.rows)
-        count = sum(f for _, _, f in picked)
-        amount = sum(Fraction(v) * f for v, _, f in picked) if q.of == "value" else mass
+        if q.of == "value":
+            amount, over = sum(Fraction(v) * c * f for v, c, f in picked), mass
+        else:
+            amount = sum(w * f for v, w, f in self.weights if self.holds(v))
+            over = sum(f for _, _, f in picked)
         match q.aggregate:
             case "sum" | "range-sum" | "correlated-sum":
                 return float(amount)
             case "count" | "correlated-count":
-                return float(count)
+                return float(mass)
             case "mean" | "correlated-mean":
-                return float(amount / count) if count else NAN
+                return float(amount / over) if over else NAN
             case "selectivity" | "rank" | "frequency" | "range-frequency":
                 return float(mass / all_mass) if all_mass else NAN
             case "quantile":
@@ -216,7 +251,7 @@ class BruteForce:
 
 def streams(values: st.SearchStrategy[Any], dtype: type) -> st.SearchStrategy[Stream]:
     """Tiny streams dense in ties: equal times, ids, values and whole rows."""
-    row = st.tuples(st.integers(0, 5), st.integers(START, START + 30).map(lambda t: t * 60), values, st.integers(1, 4))
+    row = st.tuples(st.integers(0, 5), st.integers(START, START + 30).map(lambda t: t * 60), values, st.integers(0, 4))
 
     def build(rows: list[Any]) -> Stream:
         ids, t, v, w = zip(*rows, strict=True) if rows else ((), (), (), ())
@@ -241,14 +276,14 @@ def test_agrees_with_brute_force(pair: tuple[Stream, Stream], seed: int) -> None
     rng = np.random.default_rng(seed)
     for aggregate in aggregates_for(stream):
         of: Literal["weight", "value"] = "value" if not stream.is_text and rng.random() < 0.5 else "weight"
-        question = random_question(rng, stream, aggregate, of=of)
+        question = random_question(rng, stream, aggregate, of=of, counting=COUNTINGS[int(rng.integers(2))])
         if aggregate == "heavy-hitters":
             masses = {value: mass for value, mass in BruteForce(stream, question).masses().items() if mass}
             shares = {value: float(mass / sum(masses.values())) for value, mass in masses.items()}
             assert exact_shares(stream, question) == pytest.approx(shares, rel=1e-12)
             continue
         if aggregate == "quantile" and rng.random() < 0.5:
-            question = Question("quantile", question.decay, question.as_of, phi=float(rng.integers(1, 10)) / 10)
+            question = replace(question, phi=float(rng.integers(1, 10)) / 10)
         as_of = None
         if aggregate == "inner-product" and question.as_of is None:
             as_of = max([*stream.t.tolist(), *other.t.tolist()], default=0)

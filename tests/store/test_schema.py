@@ -173,7 +173,7 @@ def shape(path: Path) -> list[tuple[object, ...]]:
         ).fetchall()
 
 
-def test_version_1_becomes_version_2(old: Path, tmp_path: Path) -> None:
+def test_version_1_becomes_this_version(old: Path, tmp_path: Path) -> None:
     """Nothing is lost, what version 1 did not know is 0 or empty, and the tables are those of a new store."""
     before = content(old)
     migrate(old, 1)
@@ -183,9 +183,10 @@ def test_version_1_becomes_version_2(old: Path, tmp_path: Path) -> None:
     assert before.pop("wane") == [(1, 7)]
     assert after.pop("wane") == [(VERSION, 8)]
     assert after.pop("files") == [(*row, 0, None, None) for row in before.pop("files")]
-    assert after.pop("runs") == [(*row, 0, 0) for row in before.pop("runs")]
+    assert after.pop("runs") == [(*row, 0, 0, 0, 0) for row in before.pop("runs")]
+    assert after["epochs"] == [(*row, row[-1]) for row in before.pop("epochs")], "latest is the newest event"
+    assert len(after["sketches"]) == len(after.pop("epochs")) > 0
     assert after == before
-    assert len(after["sketches"]) == len(after["epochs"]) > 0
     assert Store(old).ask(STREAM, Question("count")).estimate.value == 50
 
 
@@ -199,6 +200,42 @@ def test_ingest_goes_on_with_a_store_of_version_1(old: Path) -> None:
     ]
     stored(old, {"north": STREAMS["uniform"](20, 2)})
     assert Store(old).catalogue().generation == 9
+
+
+@pytest.fixture
+def second(old: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same store as version 2 wrote it."""
+    with monkeypatch.context() as patch:
+        migrate_with(patch, old, {1: MIGRATIONS[1]}, 2)
+    return old
+
+
+def test_version_2_becomes_version_3(second: Path, tmp_path: Path) -> None:
+    """Its epochs get a `latest` that is their newest event; no run of it saw a repeat or a clock that is ahead."""
+    before = content(second)
+    migrate(second, 1)
+    after = content(second)
+    create_store(tmp_path / "new.duckdb")
+    assert shape(second) == shape(tmp_path / "new.duckdb")
+    assert (before.pop("wane"), after.pop("wane")) == ([(2, 8)], [(VERSION, 9)])
+    assert after.pop("runs") == [(*row, 0, 0) for row in before.pop("runs")]
+    assert after.pop("epochs") == [(*row, row[-1]) for row in before.pop("epochs")]
+    assert after == before
+    held = Store(second).catalogue().streams[STREAM]
+    assert held.as_of() == held.newest(held.sources)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failing", range(1, len(MIGRATIONS[2]) + 1))
+def test_the_way_from_version_2_is_whole_or_not_at_all(
+    second: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped after any of its steps, the file is what it was, to the byte."""
+    whole, before = content(second), second.read_bytes()
+    with pytest.raises(StoreError, match="stays at schema 2, the way to 3 failed"):
+        migrate_with(monkeypatch, second, {2: (*MIGRATIONS[2][:failing], "SELECT error('stop')")}, 3)
+    assert content(second) == whole
+    assert second.read_bytes() == before
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from sketches import Events, Question, Sample
+from sketches.question import COUNTINGS
 from sketches.sampling.sample import Estimator
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
 from tests.support.streams import Stream
@@ -55,9 +56,11 @@ def questions_for(stream: Stream, per_aggregate: int, seed: int, decays: Sequenc
     for aggregate in aggregates_for(stream):
         if aggregate in ("heavy-hitters", "inner-product"):
             continue
-        found += [random_question(rng, stream, aggregate, decays) for _ in range(per_aggregate)]
-        if aggregate in ("sum", "mean") and not stream.is_text:
-            found.append(random_question(rng, stream, aggregate, decays, of="value"))
+        for at in range(per_aggregate):
+            found.append(random_question(rng, stream, aggregate, decays, counting=COUNTINGS[(at + len(found)) % 2]))
+        if aggregate in ("sum", "mean", "correlated-sum", "correlated-mean") and not stream.is_text:
+            counting = COUNTINGS[len(found) % 2]
+            found.append(random_question(rng, stream, aggregate, decays, of="value", counting=counting))
     return found
 
 
@@ -88,7 +91,10 @@ def tally(
     """One tally per question over all seeds."""
     oracle = Oracle(stream)
     exact = [oracle.answer(question) for question in questions]
-    whole = [oracle.answer(Question("count" if "count" in q.aggregate else "sum", q.decay, q.as_of)) for q in questions]
+    whole = [
+        oracle.answer(Question("count" if "count" in q.aggregate else "sum", q.decay, q.as_of, counting=q.counting))
+        for q in questions
+    ]
     tallies = [Tally(question, stream.name) for question in questions]
     for seed in seeds:
         sketch = build(stream, seed, epsilon, delta)
@@ -101,7 +107,7 @@ def tally(
             slack = 1e-9 * abs(truth)
             counted.above += bool(truth > estimate.upper + slack)
             counted.below += bool(truth < estimate.lower - slack)
-            now = counted.question.as_of is None and counted.question.of == "weight"
+            now = counted.question.as_of is None and not counted.question.of_value
             if now and counted.question.aggregate in PLANNED:
                 error = relative_or_additive_error(counted.question, estimate.value, truth, total)
                 counted.planned += 1

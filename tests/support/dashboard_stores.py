@@ -1,4 +1,5 @@
-"""A small store for tests without a browser: numbers at three sources, texts at two, and a stream without events."""
+"""A small store for tests without a browser: numbers at three sources, texts at two, numbers without weights, and a
+stream without events."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.support.stores import EPOCH, NOON, overlapping, parts
 from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
 
-CALLS, PAGES, NOTHING = "calls", "pages", "nothing"
+CALLS, PAGES, NOTHING, LATENCIES = "calls", "pages", "nothing", "latencies"
 SITES = ("-south", "north", 'o\'hare "east"')
 BLOGS = ("blog", "shop")
 SCRIPT = "<img src=x onerror=alert(1)>"
@@ -39,6 +40,12 @@ def pages(number: int = 600, seed: int = 4) -> dict[str, Rows]:
     values = np.random.default_rng(seed).choice(len(LABELS), number, p=odds / odds.sum())
     named = Rows.of("pages", rows.ids, rows.t, [LABELS[value] for value in values], rows.w)
     return overlapping(named, BLOGS, seed)
+
+
+def latencies(number: int = 40, seed: int = 6) -> dict[str, Rows]:
+    """Numbers without weights, so few that every answer is exact."""
+    rows = STREAMS["uniform"](number, seed)
+    return {"east": Rows.of("latencies", rows.ids, rows.t, rows.v, np.ones_like(rows.w))}
 
 
 def settings(kind: str, **more: object) -> dict[str, object]:
@@ -89,6 +96,7 @@ def build(folder: Path) -> Path:
             run(CALLS, numbers, settings("integer", value_unit="s", weight_unit="loss"), files=[raw(folder, numbers)]),
             run(PAGES, pages(), settings("key")),
             run(NOTHING, {}, settings("integer")),
+            run(LATENCIES, latencies(), settings("integer", value="latency", weight="1", value_unit="ms")),
         ],
     )
     return path

@@ -16,10 +16,10 @@ from sketches.arrays import Ints, Limits
 from sketches.encoding.bodies import read_head, write_head
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
 from sketches.encoding.packing import unzigzag, zigzag
-from sketches.errors import CorruptError, UnanswerableError, WaneError
+from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Sketch, mergeable
+from sketches.family import Abilities, Built, Promise, Sketch, mergeable, refuse
 from sketches.hashing import refuse_seed
 from sketches.question import Question
 from sketches.registry import register
@@ -90,8 +90,7 @@ class Minutes(Sketch):
         return f"never outside its bounds: every event is counted in its stretch of {self.parameters.step}"
 
     def _limits(self, question: Question, moments: Ints) -> Limits:
-        if not self.abilities.include(question):
-            raise UnanswerableError(f"the per-minute family does not answer {question.aggregate} of {question.of}")
+        refuse(self.family, self.abilities, question)
         first = self.minute * self.parameters.step
         ranges = TimeRanges(first, first + self.parameters.step - 1, self.parameters.unit)
         least, most = ranges.factors(question.decay, moments)
@@ -99,12 +98,12 @@ class Minutes(Sketch):
         (weight_low, weight_high), (count_low, count_high) = bounds
         if question.aggregate == "mean":
             with np.errstate(divide="ignore", invalid="ignore"):
-                lower = np.where(count_high > 0.0, weight_low / count_high, 1.0)
+                lower = np.where(count_high > 0.0, weight_low / count_high, 0.0)
                 upper = np.where(count_low > 0.0, weight_high / count_low, float(self.extremes.greatest_weight))
             nothing = count_high == 0.0
             upper = np.maximum(np.minimum(upper, self.extremes.greatest_weight * (1.0 + 1e-12)), lower)
             return np.where(nothing, np.nan, (lower + upper) / 2.0), lower, upper
-        lower, upper = bounds[question.aggregate == "count"]
+        lower, upper = bounds[question.masses == {"events"}]
         return (lower + upper) / 2.0, lower, upper
 
     def to_bytes(self) -> bytes:
@@ -125,7 +124,7 @@ class Minutes(Sketch):
         reader.done()
         if not (1 <= step <= 1 << 40 and unit.numerator and unit.denominator):
             raise CorruptError("the step or the time unit is out of range")
-        reader = Reader(envelope.body)
+        reader = envelope.reader()
         kind, extremes, _ = read_head(reader)
         rows = reader.varint()
         if rows > reader.remaining * 128:

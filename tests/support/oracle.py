@@ -76,18 +76,40 @@ class Oracle:
         return {value: mass / total for value, mass in sorted(masses.items(), key=lambda item: -item[1])}
 
     def masses(self, question: Question) -> dict[Any, float]:
-        """Σ w·f of every value for which it is above 0."""
+        """Of every value how many decayed events, or how much decayed weight, where that is above 0."""
         values, codes = self._groups
         masses = np.bincount(codes, self._mass(question), minlength=len(values))
         return {value: mass for value, mass in zip(values.tolist(), masses.tolist(), strict=True) if mass > 0}
 
     def decayed(self, question: Question) -> Floats:
-        """f of every distinct event; 0 for those newer than the as-of time."""
+        """f of every distinct event that the question is about; 0 for the others and for those newer than as-of."""
+        return self._everything_decayed(question) * self._where(question)
+
+    def _everything_decayed(self, question: Question) -> Floats:
         as_of = self.newest if question.as_of is None else question.as_of
         if as_of is None:
             return np.zeros(0)
+        if question.decay.spec.startswith("last:"):
+            return self._newest(int(question.decay.spec.removeprefix("last:")), as_of)
         ages = (as_of - self.events.t) * self.time_unit_seconds
         return np.where(ages >= 0, question.decay(np.maximum(ages, 0.0)), 0.0)  # type: ignore[operator]
+
+    def _newest(self, count: int, as_of: int) -> Floats:
+        """1 for the newest `count` events up to the as-of time, and for those at the time of the last of these."""
+        times = np.sort(self.events.t[self.events.t <= as_of])[::-1]
+        first = times[min(count, len(times)) - 1] if len(times) else as_of + 1
+        return ((self.events.t <= as_of) & (self.events.t >= first)).astype(np.float64)
+
+    def _where(self, question: Question) -> Flags:
+        """Which events a question is about, by what its words say: above, below, at least, at most, is."""
+        about = np.ones(len(self.events), bool)
+        for column, limits in question.where.ranges:
+            numbers = {"value": self.events.v, "weight": self.events.w}[column]
+            about &= numbers > limits.low if limits.open_low else numbers >= limits.low
+            about &= numbers < limits.high if limits.open_high else numbers <= limits.high
+        if question.where.key is not None:
+            about &= self.events.v == question.where.key
+        return about
 
     @cached_property
     def _groups(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -98,20 +120,33 @@ class Oracle:
     def _by_value(self) -> NDArray[np.intp]:
         return np.argsort(self.events.v, kind="stable")
 
+    def _times(self, question: Question) -> NDArray[Any]:
+        """How often each event counts: once, or as often as its weight says."""
+        return self.events.w if question.counting == "weight" else np.ones(len(self.events), np.int64)
+
     def _mass(self, question: Question) -> Floats:
-        return self.events.w * self.decayed(question)
+        return self._times(question) * self.decayed(question)
+
+    def _summed(self, question: Question) -> Floats:
+        """What each event adds to a sum: its weight, or its value as often as it counts."""
+        if question.of != "value":
+            return self.events.w * self.decayed(question)
+        if self.events.v.dtype == object:
+            raise ValueError("of='value' needs numbers for values, and these are text")
+        return self.events.v * self._mass(question)
+
+    def _averaged_over(self, question: Question) -> Floats:
+        """What a mean divides by: the weight's by the number of events, the value's by how often they count."""
+        return self._mass(question) if question.of == "value" else self.decayed(question)
 
     def _sum(self, question: Question) -> float:
-        of = self.events.v if question.of == "value" else self.events.w
-        if of.dtype == object:
-            raise ValueError("of='value' needs numbers for values, and these are text")
-        return float(np.sum(of * self.decayed(question)))
+        return float(np.sum(self._summed(question)))
 
     def _count(self, question: Question) -> float:
-        return float(np.sum(self.decayed(question)))
+        return float(np.sum(self._mass(question)))
 
     def _mean(self, question: Question) -> float:
-        return _ratio(self._sum(question), self._count(question))
+        return _ratio(self._sum(question), float(np.sum(self._averaged_over(question))))
 
     def _fraction(self, question: Question, where: Flags) -> float:
         mass = self._mass(question)
@@ -135,27 +170,29 @@ class Oracle:
         assert question.phi is not None
         return self._quantile_at(question, question.phi)
 
-    def _quantile_at(self, question: Question, phi: float) -> float:
-        cumulated = np.cumsum(self._mass(question)[self._by_value], dtype=np.longdouble)
+    def _quantile_at(self, question: Question, phi: float, mass: Floats | None = None) -> float:
+        counted = self._mass(question) if mass is None else mass
+        cumulated = np.cumsum(counted[self._by_value], dtype=np.longdouble)
         if not len(cumulated) or cumulated[-1] == 0:
             return float("nan")
         first = np.argmax(cumulated >= phi * cumulated[-1] * (1 - np.longdouble(ROUNDING)))
         return float(self.events.v[self._by_value[first]])
 
     def _range_sum(self, question: Question) -> float:
-        return float(np.sum(self._mass(question)[self._in_range(question)]))
+        return float(np.sum(self._summed(question)[self._in_range(question)]))
 
     def _range_frequency(self, question: Question) -> float:
         return self._fraction(question, self._in_range(question))
 
     def _correlated_sum(self, question: Question) -> float:
-        return float(np.sum(self._mass(question)[self._above(question)]))
+        return float(np.sum(self._summed(question)[self._above(question)]))
 
     def _correlated_count(self, question: Question) -> float:
-        return float(np.sum(self.decayed(question)[self._above(question)]))
+        return float(np.sum(self._mass(question)[self._above(question)]))
 
     def _correlated_mean(self, question: Question) -> float:
-        return _ratio(self._correlated_sum(question), self._correlated_count(question))
+        over = float(np.sum(self._averaged_over(question)[self._above(question)]))
+        return _ratio(self._correlated_sum(question), over)
 
     def _self_join(self, question: Question) -> float:
         return float(sum(mass**2 for mass in self.masses(question).values()))
@@ -176,11 +213,18 @@ class Oracle:
         return (low <= self.events.v) & (self.events.v <= high)
 
     def threshold(self, question: Question) -> float:
-        """τ as a number: itself, or the exact quantile under the question's own decay (NaN where nothing counts)."""
-        if question.tau_quantile is not None:
-            return self._quantile_at(question, question.tau_quantile)
+        """τ as a number: itself, or so many times a quantile or the mean of the values of *all* events under the
+        question's decay, counted as the question counts (NaN where nothing counts)."""
         assert question.tau is not None
-        return float(question.tau)
+        if not isinstance(question.tau, str):
+            return float(question.tau)
+        factor, _, what = question.tau.rpartition("*")
+        mass = self._times(question) * self._everything_decayed(question)
+        if what.strip() == "mean":
+            number = _ratio(float(np.sum(self.events.v * mass)), float(np.sum(mass)))
+        else:
+            number = self._quantile_at(question, 0.5 if what.strip() == "median" else float(what.strip()[1:]), mass)
+        return float(factor or 1) * number
 
 
 _ANSWERS = {
@@ -224,6 +268,7 @@ def random_question(
     decays: Sequence[Decay | str] = DECAYS,
     *,
     of: Literal["weight", "value"] = "weight",
+    counting: Literal["events", "weight"] = "events",
     tau_as_quantile: float = 0.2,
 ) -> Question:
     """A question of this aggregate that the stream makes interesting.
@@ -234,8 +279,8 @@ def random_question(
     """
     if aggregate not in aggregates_for(stream):
         raise ValueError(f"aggregate {aggregate!r} makes no sense for stream {stream.name!r}, whose values are text")
-    settings: dict[str, Any] = {"as_of": _random_as_of(rng, stream)}
-    if aggregate in ("sum", "mean"):
+    settings: dict[str, Any] = {"as_of": _random_as_of(rng, stream), "counting": counting}
+    if aggregate in ("sum", "mean", "range-sum", "correlated-sum", "correlated-mean"):
         settings["of"] = of
     if aggregate in ("rank", "frequency"):
         settings["value"] = _random_value(rng, stream)

@@ -39,7 +39,7 @@ def sketches_of(
     """One sketch a family; `decay` is that of the integral family."""
     build = {
         "sample": lambda: Sample.build(events(rows), **accuracy),
-        "integral": lambda: Integral.build(events(rows), decay=decay, **accuracy),
+        "integral": lambda: Integral.build(events(rows), decay=decay, counting="weight", **accuracy),
     }
     return [build[family]() for family in families]
 

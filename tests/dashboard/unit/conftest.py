@@ -11,7 +11,13 @@ import pytest
 
 from dashboard import app
 from dashboard.answer_cache import AnswerCache
+from sketches.registry import FAMILIES
+from sketches.units import SECOND
+from store import Run, SketchTables, Stream, commit
 from tests.support import dashboard_stores
+from tests.support.dashboard_stores import ACCURACY, CALLS, settings
+from tests.support.stores import EPOCH, NOON, events, parts
+from tests.support.streams import joined
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +38,28 @@ def answers(small: Path) -> Iterator[AnswerCache]:
 def own(small: Path, tmp_path: Path) -> Path:
     """A copy of the store to change."""
     return shutil.copyfile(small, tmp_path / "own.duckdb")
+
+
+@pytest.fixture
+def two_families(tmp_path: Path) -> Path:
+    """A store of coarse samples, and of histograms: these promise more for sums, and do not answer everything."""
+    path = tmp_path / "two.duckdb"
+    rows = dashboard_stores.calls(600)
+    found = parts(rows, **ACCURACY)
+    whole = joined(list(rows.values()))
+    for epoch in found:
+        inside = whole.take((whole.t >= epoch.start) & (whole.t < epoch.start + EPOCH))
+        epoch.sketches.append(FAMILIES["histogram"].build(events(inside), epsilon=0.1, span=EPOCH))
+    described = settings(
+        "integer",
+        families=["sample", "histogram"],
+        histogram={"epsilon": 0.1},
+        counting="weight",
+        unique=True,
+        **ACCURACY,
+    )
+    commit(path, Run(Stream(CALLS, EPOCH, SECOND, described), SketchTables.of(found), NOON, NOON))
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -17,15 +17,13 @@ from dashboard.answer_cache import KEPT, SHARES, AnswerCache
 from dashboard.view import View
 from sketches.errors import QuestionError
 from sketches.question import Question
-from sketches.registry import FAMILIES
-from sketches.units import SECOND, TimeUnit
-from store import Run, SketchTables, Store, Stream, commit
+from sketches.units import TimeUnit
+from store import Store
 from store.serving import selection
 from store.serving.catalogue import StoredStream
 from tests.support import dashboard_stores
-from tests.support.dashboard_stores import ACCURACY, CALLS, NOTHING, SITES, START, settings
+from tests.support.dashboard_stores import CALLS, NOTHING, SITES, START
 from tests.support.oracle import Oracle
-from tests.support.stores import EPOCH, NOON, events, parts
 from tests.support.streams import joined
 
 VIEW = View(CALLS, decay="exp:half_life=10m")
@@ -70,29 +68,20 @@ def test_sketches_are_ready_once_they_are_loaded(
     assert answers.is_ready(View(NOTHING))
 
 
+@pytest.fixture
+def two(two_families: Path) -> AnswerCache:
+    return AnswerCache(two_families)
+
+
 SHORT = "exp:half_life=1m"  # much shorter than an epoch, so that the histograms promise little of the past
 LONG = "exp:half_life=2h"
-
-
-@pytest.fixture
-def two_families(tmp_path: Path) -> AnswerCache:
-    """A store of coarse samples, and of histograms: these promise more for sums, and do not answer everything."""
-    path = tmp_path / "two.duckdb"
-    found = parts(dashboard_stores.calls(600), **ACCURACY)
-    rows = joined(list(dashboard_stores.calls(600).values()))
-    for epoch in found:
-        inside = rows.take((rows.t >= epoch.start) & (rows.t < epoch.start + EPOCH))
-        epoch.sketches.append(FAMILIES["histogram"].build(events(inside), epsilon=0.1, span=EPOCH))
-    described = settings("integer", families=["sample", "histogram"], histogram={"epsilon": 0.1}, **ACCURACY)
-    commit(path, Run(Stream(CALLS, EPOCH, SECOND, described), SketchTables.of(found), NOON, NOON))
-    return AnswerCache(path)
 
 
 @pytest.mark.parametrize(
     ("choices", "now", "over_time"),
     [
         ({"decay": LONG}, "histogram", "histogram"),
-        ({"decay": SHORT}, "histogram", "sample"),
+        ({"decay": SHORT}, "sample", "sample"),
         ({"decay": SHORT, "as_of": str(START + 1500)}, "sample", "sample"),
         ({"decay": LONG, "aggregate": "median"}, "sample", "sample"),
         ({"decay": LONG, "family": "sample"}, "sample", "sample"),
@@ -104,29 +93,29 @@ def two_families(tmp_path: Path) -> AnswerCache:
     ],
 )
 def test_what_is_loaded_is_what_answers(
-    choices: dict[str, Any], now: str, over_time: str, two_families: AnswerCache, opened: list[object]
+    choices: dict[str, Any], now: str, over_time: str, two: AnswerCache, opened: list[object]
 ) -> None:
     """The families of the view's own aggregate and decay, now, over time and for a second source: no file is opened
     later."""
     view = replace(View(CALLS), **choices)
-    stream = two_families.catalogue().streams[CALLS]
-    two_families.prepare(view)
-    assert two_families.is_ready(view)
+    stream = two.catalogue().streams[CALLS]
+    two.prepare(view)
+    assert two.is_ready(view)
     assert opened
     opened.clear()
-    assert two_families.ask(view, stream).estimate.family == now
-    series, _ = two_families.series(view, stream, two_families.moments(view, stream, 600.0))
+    assert two.ask(view, stream, charted=True).estimate.family == now
+    series, _ = two.series(view, stream, two.moments(view, stream, 600.0))
     assert series.family == over_time
     assert opened == []
 
 
-def test_another_question_to_the_same_family_is_ready_at_once(two_families: AnswerCache) -> None:
+def test_another_question_to_the_same_family_is_ready_at_once(two: AnswerCache) -> None:
     """Moving a slider shows no spinner; a question that another family answers does."""
-    two_families.prepare(View(CALLS, decay=LONG))
-    assert two_families.is_ready(View(CALLS, decay="exp:half_life=3h"))
-    assert two_families.is_ready(View(CALLS, decay=LONG, aggregate="count"))
-    assert not two_families.is_ready(View(CALLS, decay=LONG, aggregate="median"))
-    assert not two_families.is_ready(View(CALLS, decay=SHORT))
+    two.prepare(View(CALLS, decay=LONG))
+    assert two.is_ready(View(CALLS, decay="exp:half_life=3h"))
+    assert two.is_ready(View(CALLS, decay=LONG, aggregate="count"))
+    assert not two.is_ready(View(CALLS, decay=LONG, aggregate="median"))
+    assert not two.is_ready(View(CALLS, decay=SHORT))
 
 
 def test_a_view_that_still_lacks_something_is_prepared_for(answers: AnswerCache) -> None:
@@ -298,12 +287,13 @@ def test_a_series_has_fewer_points_where_each_costs_more() -> None:
         for name, tau in (("sum", ""), ("median", ""), ("correlated-sum", "5"), ("self-join", ""))
     }
     assert list(counts.values()) == [200, 60, 200, 24]
-    assert answer_cache._points(View(aggregate="correlated-sum", tau="median")) == 24
+    assert answer_cache._points(View(aggregate="correlated-sum", tau="2*median")) == 60
     assert answer_cache._points(View(aggregate="sum", tau="median")) == 200
+    assert answer_cache._points(View(aggregate="sum", decay="last:500")) == 60
 
 
 def test_a_slider_goes_through_stored_values_in_order(answers: AnswerCache) -> None:
-    steps = answers.steps(VIEW)
+    steps = answers.steps(VIEW, answers.catalogue().streams[CALLS])
     stored = set(joined(list(dashboard_stores.calls().values())).v.tolist())
     assert len(steps) > 50
     assert steps == sorted(set(steps))
@@ -314,7 +304,7 @@ def test_silences_and_extent_are_those_of_the_view_s_sources(answers: AnswerCach
     rows = dashboard_stores.calls()
     for source in SITES:
         times = rows[source].t
-        assert answers.extent(replace(VIEW, source=(source,)), stream) == (times.min(), times.max())
+        assert answers.extent(replace(VIEW, source=(source,)), stream) == (times.min(), stream.as_of())
     assert answers.silences(VIEW, stream) == []
 
 

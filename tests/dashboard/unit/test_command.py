@@ -120,8 +120,8 @@ def test_the_command_line_prints_limits_outward(
     monkeypatch.setattr(Store, "ask", lambda *_, **__: replace(answer, estimate=estimate))
     assert wane.main(shlex.split(command(view, small))[1:]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:3] == ["lower        0.333333", "upper        2,000,001"]
-    for text, item in zip(lines[4:7], third, strict=True):
+    assert lines[2:4] == ["lower        0.333333", "upper        2,000,001"]
+    for text, item in zip(lines[5:8], third, strict=True):
         low, high = text.split()[-3], text.split()[-1]
         assert float(low) <= item.lower
         assert float(high) == 0.666667 > item.upper

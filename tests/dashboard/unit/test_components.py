@@ -37,13 +37,15 @@ def test_an_answer_says_what_holds_and_for_what(small: Path) -> None:
         found = replace(whole.estimate, value=100.0, lower=lower, upper=upper, confidence=confidence)
         answer = replace(whole, estimate=found)
         assert components.interval(answer, "weight") == badge
-        assert sure in components.sentence(answer, view, stream, utc)
-        assert "can be read" not in components.sentence(answer, view, stream, utc)
+        assert sure in components.sentence(answer, "weight", view, stream, utc)
+        assert "can be read" not in components.sentence(answer, "weight", view, stream, utc)
         partial = replace(answer, provenance=lost)
         said = re.sub(r":\w+-badge\[(.*)\]", r":orange-badge[\1, of the readable epochs only]", badge)
         assert components.interval(partial, "weight") == said
-        assert sure in components.sentence(partial, view, stream, utc)
-        assert components.sentence(partial, view, stream, utc).endswith(", counting only the epochs that can be read.")
+        assert sure in components.sentence(partial, "weight", view, stream, utc)
+        assert components.sentence(partial, "weight", view, stream, utc).endswith(
+            ", counting only the epochs that can be read."
+        )
 
 
 @pytest.mark.parametrize(("name", "method"), [("explore", "series"), ("explore", "ask"), ("distribution", "thresholds"),
@@ -103,7 +105,7 @@ def test_exported_rows_hold_what_is_drawn_each_in_its_column(small: Path) -> Non
     curve, _ = answers.quantiles(view, stream, np.array([0.5]))
     head, found = distribution.table(curve, curve)
     assert head == ["curve", "at", "estimate", "lower", "upper"]
-    assert found[1] == ["weight at or above", 0.5, curve.value[0], curve.lower[0], curve.upper[0]]
+    assert found[1] == ["sum at or above", 0.5, curve.value[0], curve.lower[0], curve.upper[0]]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import controls
+from dashboard import controls, time_controls
 from dashboard.screens import compare
 from dashboard.view import DURATIONS
 from sketches.durations import format_duration, parse_duration
@@ -67,7 +67,7 @@ def test_a_threshold_is_typed_or_moved(small: Path) -> None:
 def test_what_an_aggregate_needs_can_be_given(aggregate: str, small: Path) -> None:
     test = fine(opened(small, decay="none", aggregate=aggregate, source="north"))
     if aggregate == "quantile":
-        widget(test, "slider", "φ").set_value(0.25).run()
+        widget(test, "select_slider", "φ").set_value(0.25).run()
         assert metric(test) == asked(small, "quantile", phi=0.25, sources=("north",))
     elif aggregate == "range-sum":
         widget(test, "text_input", "From").set_value("100").run()
@@ -128,10 +128,10 @@ def test_a_pinned_time_keeps_its_seconds(small: Path) -> None:
 
 def test_durations_to_choose_from_are_written_as_durations_are() -> None:
     """Else a chosen one would come back under another name, and be in the list twice."""
-    for text in (*DURATIONS, *filter(None, (*controls.WINDOWS, *controls.SPANS)), *compare.SHIFTS):
+    for text in (*DURATIONS, *filter(None, (*time_controls.WINDOWS, *time_controls.SPANS)), *compare.SHIFTS):
         assert format_duration(parse_duration(text)) == text
-    assert controls.half_lives(7 * 86_400) == list(DURATIONS)
-    assert controls.half_lives(100.0).count("100s") == 1
+    assert time_controls.half_lives(7 * 86_400) == list(DURATIONS)
+    assert time_controls.half_lives(100.0).count("100s") == 1
 
 
 @pytest.mark.parametrize(

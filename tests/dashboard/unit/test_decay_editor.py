@@ -30,7 +30,19 @@ def test_a_preset_moves_everything_along(small: Path) -> None:
 def test_every_family_can_be_chosen_and_has_its_controls(small: Path) -> None:
     """One after the other, within the same window; a family begins where the one before had lost half its weight."""
     test = fine(opened(small, decay="exp:half_life=10m", window="7m"))
-    for family in ("log", "chordal", "finite-exp", "polyexp", "superexp", "poly", "expr", "table", "exp", "none"):
+    for family in (
+        "log",
+        "chordal",
+        "finite-exp",
+        "polyexp",
+        "superexp",
+        "poly",
+        "power",
+        "expr",
+        "table",
+        "exp",
+        "none",
+    ):
         widget(test, "selectbox", "Fading").set_value(family).run()
         found = parse_decay(address(test)["decay"][0])
         assert found.name == family

@@ -30,7 +30,7 @@ def test_an_address_moves_every_widget_and_comes_back_as_it_was(small: Path) -> 
     test = fine(opened(small, **ADDRESS))
     assert {name: texts[0] if len(texts) == 1 else texts for name, texts in address(test).items()} == ADDRESS
     assert widget(test, "selectbox", "Aggregate").value == "quantile"
-    assert widget(test, "slider", "φ").value == 0.25
+    assert widget(test, "select_slider", "φ").value == 0.25
     assert list(widget(test, "multiselect", "Sources").value) == ["north", "-south"]
     assert widget(test, "selectbox", "Fading").value == "poly"
     assert widget(test, "selectbox", "Window").value == "50m"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dashboard.address import from_parameters, to_parameters
 from dashboard.command import command
 from dashboard.view import (
     NEWEST,
@@ -16,11 +17,11 @@ from dashboard.view import (
     check_number,
     check_span,
     check_tau,
+    check_where,
     fitting,
-    from_parameters,
     largest_sources,
+    own_decay,
     sources_text,
-    to_parameters,
     usual_decay,
 )
 from dashboard.wording import AGGREGATES
@@ -63,8 +64,11 @@ VIEWS = st.builds(
     stream=st.just(CALLS),
     source=st.lists(st.sampled_from(SITES), unique=True).map(tuple),
     aggregate=st.sampled_from(list(AGGREGATES)),
-    of=st.sampled_from(["weight", "value"]),
-    tau=st.one_of(NUMBERS, st.sampled_from(["median", "q0.9"])),
+    of=st.sampled_from(["", "weight", "value"]),
+    counting=st.sampled_from(["", "events", "weight"]),
+    where=st.sampled_from(["", "value < 60 and weight >= 5", "value = 'a b'"]),
+    curve=st.sampled_from(["sum", "count", "mean"]),
+    tau=st.one_of(NUMBERS, st.sampled_from(["median", "q0.9", "mean", "2*median"])),
     phi=shares(0.001, 0.999),
     value=TEXT,
     low=NUMBERS,
@@ -143,6 +147,9 @@ def test_an_address_can_ask_for_anything_and_gets_a_view(given_: dict[str, list[
         ("aggregate", "heavy-hitters", "one of sum, count"),
         ("of", "both", "one of weight, value"),
         ("tau", "often", "a number, 'median'"),
+        ("counting", "both", "one of events, weight"),
+        ("where", "value ~ 5", "the predicate cannot be read"),
+        ("curve", "median", "one of sum, count, mean"),
         ("phi", "1", "from 0.001 to 0.999"),
         ("phi", "nan", "from 0.001 to 0.999"),
         ("low", "small", "must be a number"),
@@ -220,12 +227,32 @@ def test_what_the_store_lacks_is_replaced() -> None:
     assert (view.stream, view.source, view.family, view.other, view.decay) == (CALLS, ("north",), "", "", "none")
     assert len(problems) == 4
     view, problems = fitting(View(PAGES, aggregate="median", of="value", decay="none"), KNOWN)
-    assert (view.aggregate, view.of, len(problems)) == ("sum", "weight", 2)
+    assert (view.aggregate, view.of, len(problems)) == ("sum", "", 2)
     assert fitting(View(PAGES, aggregate="frequency", decay="none"), KNOWN)[1] == []
     assert fitting(View("gone"), catalogue()) == (View(""), ["There is no stream `gone` in this store."])
     fine = catalogue(replace(stored_stream(("a", 0, 600), unit=TimeUnit(1, 10**9)), name="fine"))
     view, problems = fitting(View("fine", as_of="9999-01-01", decay="none"), fine)
     assert (view.as_of, len(problems)) == (NEWEST, 1)
+
+
+def test_a_family_that_was_built_for_one_decay_is_asked_under_it() -> None:
+    """Whatever the address or the session says; and a stream of only such families opens under it."""
+    described = '{"kind": "integer", "integral": {"decay": "window:20m"}}'
+    stream = replace(stored_stream(("a", 0, 600)), settings=described, sketches={"integral": {}})
+    assert usual_decay(stream) == own_decay(stream, "integral") == parse_decay("window:20m")
+    assert own_decay(stream, "sample") is own_decay(stream, "") is own_decay(stream, "unheard of") is None
+    view, problems = fitting(View("s", family="integral", decay="exp:half_life=1h"), catalogue(stream))
+    assert (view.decay, view.window, len(problems)) == ("none", "20m", 1)
+    assert fitting(view, catalogue(stream)) == (view, [])
+    both = replace(stream, sketches={"integral": {}, "sample": {}})
+    assert usual_decay(both).name == "exp"
+
+
+def test_a_number_of_events_has_no_window() -> None:
+    """It is a window by itself: the other one is dropped, and the page says so."""
+    view, problems = from_parameters({"decay": ["last:100"], "window": ["1h"]}, KNOWN)
+    assert (view.decay, view.window, len(problems)) == ("last:100", "", 1)
+    assert view.fading.spec == "last:100"
 
 
 def test_without_a_choice_a_half_life_of_about_a_thirtieth_of_the_stream_is_used() -> None:
@@ -272,7 +299,14 @@ def test_texts_are_checked_and_written_as_wane_writes_them() -> None:
     assert (check_span(" 60m "), check_span("  ")) == ("1h", "")
     assert (check_tau(" q0.9 "), check_tau(""), check_tau("-3")) == ("q0.9", "", "-3")
     assert (check_number(" 1e3 "), check_number(""), check_number("-inf")) == ("1e3", "", "-inf")
-    for check, text in ((check_span, "1 lightyear"), (check_tau, "nan"), (check_number, "nan"), (check_number, "x")):
+    assert (check_where(" value<5 "), check_where("")) == ("value<5", "")
+    for check, text in (
+        (check_where, "value"),
+        (check_span, "1 lightyear"),
+        (check_tau, "nan"),
+        (check_number, "nan"),
+        (check_number, "x"),
+    ):
         with pytest.raises(WaneError):
             check(text)
 

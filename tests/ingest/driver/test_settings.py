@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from demo.run import SETTINGS as DEMO
 from ingest.driver.settings import Settings, SettingsError, read_settings
+from sketches import registry
+from sketches.digests.histogram import Histogram
 from sketches.event_rules import MAX_TIME, ROLES
 from sketches.events import Events
 from sketches.registry import FAMILIES
@@ -191,16 +194,74 @@ def test_families_bring_their_own_settings(tmp_path: Path) -> None:
     calls = read_settings(write(tmp_path, stream)).streams["calls"]
     shared = {"epsilon": 0.1, "delta": 0.05, "seed": 7, "unit": TimeUnit(1, 1000)}
     assert calls.build_keywords("sample") == shared
-    assert calls.build_keywords("integral") == shared | {"decay": "exp:half_life=1h"}
+    assert calls.build_keywords("integral") == shared | {"decay": "exp:half_life=1h", "counting": "events"}
 
 
 def test_the_description_has_what_is_fixed(tmp_path: Path) -> None:
     """What the store keeps of a stream tells everything that sketches depend on, and reads back as durations."""
     stream = NEEDED | {"time_unit": "1us", "epoch": "90m", "epsilon": 0.1, "delta": 0.2, "seed": 3}
     calls = read_settings(write(tmp_path, stream)).streams["calls"]
-    assert calls.fixed() == {"time_unit": "1e-06s", "epoch": "90m", "epsilon": 0.1, "delta": 0.2, "seed": 3}
+    assert calls.fixed() == {
+        "time_unit": "1e-06s",
+        "epoch": "90m",
+        "epsilon": 0.1,
+        "delta": 0.2,
+        "seed": 3,
+        "weight_step": 1,
+        "counting": "events",
+    }
     assert calls.fixed().items() <= calls.described().items()
     assert read_settings(write(tmp_path, NEEDED | calls.fixed())).streams["calls"].fixed() == calls.fixed()
+
+
+@pytest.mark.parametrize(
+    ("value", "step"), [(0.01, Fraction(1, 100)), (1, Fraction(1)), (2.5, Fraction(5, 2)), (1e-7, Fraction(1, 10**7))]
+)
+def test_the_unit_of_weights_is_as_it_is_written(tmp_path: Path, value: float, step: Fraction) -> None:
+    """0.01 is a hundredth, not the float beside it; the store keeps the number, and it must stay as it is."""
+    calls = read_settings(write(tmp_path, NEEDED | {"weight_step": value})).streams["calls"]
+    assert calls.weight_step == step
+    assert calls.fixed()["weight_step"] == calls.described()["weight_step"] == value
+
+
+def test_what_a_stream_counts(tmp_path: Path) -> None:
+    """Events once each and repeats forgiven, unless the stream says otherwise; families hear what they count."""
+    plain = read_settings(write(tmp_path, NEEDED)).streams["calls"].described()
+    assert (plain["counting"], plain["repeats"], plain["unique"]) == ("events", "forgive", False)
+    said = {"counting": "weight", "repeats": "count", "unique": True}
+    calls = read_settings(write(tmp_path, NEEDED | said)).streams["calls"]
+    assert said.items() <= calls.described().items()
+    assert calls.fixed()["counting"] == "weight"
+    assert "repeats" not in calls.fixed()
+    assert "unique" not in calls.fixed()
+
+
+def test_a_family_that_keeps_one_of_the_two_is_built_by_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`counting` reaches a `build` that takes it, and cannot be set for one family alone."""
+
+    class Counts(Histogram):
+        family = "counts"
+
+        @classmethod
+        def build(cls, events: Any, *, epsilon: float = 0.1, counting: str = "events") -> Any:  # type: ignore[override]
+            return Histogram.build(events)
+
+    monkeypatch.setitem(registry._KNOWN, "counts", Counts)
+    stream = NEEDED | {"families": ["sample", "counts"], "counting": "weight"}
+    calls = read_settings(write(tmp_path, stream)).streams["calls"]
+    assert calls.build_keywords("counts") == {"epsilon": 0.05, "counting": "weight"}
+    assert "counting" not in calls.build_keywords("sample")
+    assert "'counting' is not a setting" in refused(write(tmp_path, stream | {"counts": {"counting": "events"}}))
+
+
+def test_windows_by_number_are_asked_for_not_set(tmp_path: Path) -> None:
+    """No sketch of a store is kept by number: the setting is refused, and the message says how to ask instead."""
+    message = refused(write(tmp_path, NEEDED | {"families": ["ecm"], "ecm": {"basis": "count"}}))
+    assert "streams.calls.ecm.basis is 'count'" in message
+    assert "last:10000" in message
+    read_settings(write(tmp_path, NEEDED | {"families": ["ecm"], "ecm": {"basis": "time"}}))
 
 
 def test_units_for_display_reach_the_store(tmp_path: Path) -> None:
@@ -281,6 +342,16 @@ WRONG: list[tuple[str, Any, tuple[str, ...]]] = [
     ("sample", {"seed": 1}, ("'seed'", "known are: epsilon, delta")),
     ("sample", {"epsilon": 2}, ("epsilon is 2", "between 0 and 1")),
     ("sample", {"epsilon": "0.1"}, ("sample", "str")),
+    ("weight_step", 0, ("0", "number from 1e-9 to 1e9", "0.01")),
+    ("weight_step", -0.01, ("-0.01", "number from 1e-9 to 1e9")),
+    ("weight_step", float("nan"), ("nan", "number from 1e-9 to 1e9")),
+    ("weight_step", float("inf"), ("inf", "number from 1e-9 to 1e9")),
+    ("weight_step", "0.01", ("'0.01'", "number from 1e-9 to 1e9")),
+    ("weight_step", True, ("True", "number from 1e-9 to 1e9")),
+    ("counting", "rows", ("'rows'", '"events" or "weight"')),
+    ("counting", ["events"], ("['events']", '"events" or "weight"')),
+    ("repeats", True, ("True", '"forgive" or "count"')),
+    ("unique", "yes", ("'yes'", "true or false")),
     ("format", "xml", ("'xml'", "csv, json, parquet")),
     ("format", ["csv"], ("['csv']", "csv, json, parquet")),
     ("input", [], ("empty list", "path or glob")),
@@ -381,7 +452,7 @@ def test_a_hostile_file_is_told(tmp_path: Path, content: str, told: str) -> None
     assert not any(ord(character) < 32 for character in message)
 
 
-@pytest.mark.parametrize("name", ["seed", "weight", "epsilon", "max_age", "input", "format"])
+@pytest.mark.parametrize("name", ["seed", "weight", "weight_step", "epsilon", "max_age", "input", "format"])
 def test_numbers_of_thousands_of_digits_are_told(tmp_path: Path, name: str) -> None:
     """Python refuses to print such a number; the message does without."""
     assert f"streams.calls.{name} " in refused(write(tmp_path, NEEDED | {name: HUGE}))

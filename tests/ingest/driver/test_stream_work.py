@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from ingest.driver.stream_work import find_work
 from sketches import Histogram
 from sketches.family import Scope
 from sketches.registry import register
-from store import EpochSketches, commit
+from store import EpochSketches, Run, Stream, commit
 from tests.support.runs import configure
 from tests.support.stores import EPOCH, STREAM, events, part, run_of
 from tests.support.streams import STREAMS
@@ -76,3 +77,42 @@ def test_a_stream_without_events_takes_any_family(tmp_path: Path) -> None:
     commit(settings.store, run_of([]))
     assert error_of(settings) is None
     assert error_of(settings, (FIRST, FIRST + EPOCH)) is None
+
+
+def described(settings: Settings, **without: None) -> Run:
+    """A run of the stream as its settings say, but for what an older wane did not know."""
+    known = {name: value for name, value in settings.streams[STREAM].described().items() if name not in without}
+    return replace(run_of([part(INSIDE, "north", FIRST)]), stream=Stream(STREAM, EPOCH, settings=known))
+
+
+@pytest.mark.parametrize(("name", "other"), [("weight_step", "0.01"), ("counting", '"weight"')])
+def test_what_sketches_hold_cannot_change(tmp_path: Path, name: str, other: str) -> None:
+    """Another unit of weights, or weight counted instead of events, needs another stream."""
+    settings = configure(tmp_path)
+    commit(settings.store, described(settings))
+    assert error_of(settings) is None
+    error = error_of(configure(tmp_path, f"{name} = {other}\n"))
+    assert error is not None
+    assert error.startswith(f"{name} of stream 'calls' is {other}".replace('"', "'"))
+
+
+def test_a_stream_of_an_older_wane_has_steps_of_1(tmp_path: Path) -> None:
+    """Its settings do not say so: weights were whole numbers; what it counts is open where its sketches keep both."""
+    settings = configure(tmp_path)
+    commit(settings.store, described(settings, weight_step=None, counting=None))
+    assert error_of(settings) is None
+    assert error_of(configure(tmp_path, 'counting = "weight"\n')) is None
+    error = error_of(configure(tmp_path, "weight_step = 0.5\n"))
+    assert error is not None
+    assert "weight_step of stream 'calls' is 0.5, but its stored sketches were built with 1" in error
+
+
+def test_families_that_keep_one_of_the_two_kept_weight(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before there was a choice such a family counted weight, and it goes on only so."""
+    monkeypatch.setattr(Undivided, "one_mass", True)
+    error = error_of(settings)
+    assert error is not None
+    assert "counting of stream 'calls' is 'events', but its stored sketches were built with 'weight'" in error
+    assert error_of(configure(tmp_path, 'counting = "weight"\n' + BOTH)) is None

@@ -111,3 +111,26 @@ def test_json_holds_everything() -> None:
     assert (second["replaced"], second["changed"], second["unreadable"]) == ([0, 3600], ["a"], {"b": "c"})
     assert second["error"] == "d"
     assert set(second) == set(StreamOutcome.__dataclass_fields__)
+
+
+def test_repeats_and_clocks_that_are_ahead_are_told() -> None:
+    """How many rows, whether that is an estimate, and by how much a clock is ahead; none of it is a problem."""
+    outcome = StreamOutcome("calls", repeats=1, ahead=1, furthest_ahead=90.0)
+    assert "  1 row repeated an event of this run" in Summary([outcome]).lines()
+    assert "  1 row is ahead of this machine's clock by up to 1 min 30 s" in Summary([outcome]).lines()
+    outcome = StreamOutcome("calls", repeats=12_000, conflicts_exact=False, ahead=2, furthest_ahead=7200.0)
+    lines = list(Summary([outcome]).lines())
+    assert "  about 12,000 rows repeated an event of this run" in lines
+    assert any(line.startswith("  2 rows are ahead of this machine's clock by up to 2 h") for line in lines)
+    assert list(Summary([outcome]).problems()) == []
+
+
+def test_a_revoked_promise_is_told_and_once_by_mail() -> None:
+    """The run that saw a repeat makes it a problem; later runs only say that it stays so. The exit code is 0."""
+    now = StreamOutcome("calls", unique_revoked="2 repeated rows were seen", revoked_now=True)
+    (problem,) = Summary([now]).problems()
+    assert problem == "calls says unique = true, which does not hold and is revoked: 2 repeated rows were seen"
+    later = StreamOutcome("calls", unique_revoked="2 repeated rows were seen")
+    assert list(Summary([later]).problems()) == []
+    assert "  unique = true stays revoked: 2 repeated rows were seen" in Summary([later]).lines()
+    assert Summary([now, later]).exit_code == 0

@@ -124,10 +124,10 @@ def expected_weight(kind: pa.DataType, raw: Any) -> int:
         raise Rejected("no weight")
     if isinstance(raw, float) and not math.isfinite(raw):
         raise Rejected("weight is not a finite number")
+    if raw < 0:
+        raise Rejected("weight is negative: a measure, not a weight")
     if raw != math.floor(raw):
-        raise Rejected("weight is not a whole number")
-    if raw < 1:
-        raise Rejected("weight is not positive")
+        raise Rejected("weight is not a whole number (see weight_step)")
     if raw > LARGEST_WEIGHT:
         raise Rejected("weight is larger than 2^40")
     return int(raw)
@@ -348,6 +348,76 @@ def test_decimals_are_exact_where_floats_are_not(role: str, kind: pa.DataType) -
     assert_as_expected(sound(len(rows)) | {role: Column.of(rows, kind)}, Conversion(Kind.INTEGER, TimeUnit()))
 
 
+def weighed(weights: pa.Array, step: Fraction) -> list[int | str]:
+    """What becomes of rows with these weights: the whole number of steps, or the reason."""
+    columns = {role: one.array for role, one in sound(len(weights)).items()} | {"weight": weights}
+    checked = check(columns, Conversion(Kind.INTEGER, TimeUnit(), weight_step=step))
+    found = outcomes(checked, len(weights), Kind.INTEGER)
+    return [one if isinstance(one, str) else one[-1] for one in found]
+
+
+def test_weight_0_is_an_event() -> None:
+    """Calls without loss, sensors at 0 degrees: no row of weight 0 is rejected, whatever the column's type."""
+    for kind in (pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(9, 2)):
+        assert weighed(pa.array([0, 1, 0], kind), Fraction(1)) == [0, 1, 0]
+    assert weighed(pa.array([-0.0]), Fraction(1)) == [0]
+
+
+def test_negative_weights_are_rejected_by_that_name() -> None:
+    """A measure below 0 is no weight, whether it is whole or not, and the reason says where it belongs."""
+    for kind in (pa.int16(), pa.float64(), pa.decimal128(9, 2)):
+        for step in (Fraction(1), Fraction(1, 100)):
+            (reason,) = weighed(pa.array([-3], kind), step)
+            assert str(reason).startswith("weight is negative: ")
+            assert "a measure" in str(reason)
+    (reason,) = weighed(pa.array([-0.5]), Fraction(1))
+    assert str(reason).startswith("weight is negative: ")
+
+
+@pytest.mark.parametrize("text", ["0.01", "0.05", "0.3", "2.5", "1000", "0.000001", "7"])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.decimal128(38, 9), pa.decimal256(60, 6)], ids=str)
+def test_weights_are_multiples_of_the_step(text: str, kind: pa.DataType) -> None:
+    """Every multiple, as its type spells it, becomes its number of steps, up to 2^40 of them; one more is too many."""
+    step = Fraction(text)
+    rng = np.random.default_rng(3)
+    digits = 22 if kind == pa.float32() else 40
+    numbers = [0, 1, 2, 3, 99, *(int(2.0**bits) for bits in rng.uniform(0, digits, 300))]
+    spelled = [Decimal(number) * Decimal(text) for number in numbers]
+    as_written = (
+        pa.array([float(one) for one in spelled], kind) if pa.types.is_floating(kind) else pa.array(spelled, kind)
+    )
+    assert weighed(as_written, step) == numbers
+    most = [float(LARGEST_WEIGHT * step), float((LARGEST_WEIGHT + 1) * step)]
+    assert weighed(pa.array(most), step) == [LARGEST_WEIGHT, "weight is larger than 2^40 steps of weight_step"]
+
+
+def test_whole_columns_take_a_step_too() -> None:
+    """A column of whole numbers with a step that is not 1: multiples are counted, others rejected."""
+    for kind in (pa.int64(), pa.uint16()):
+        assert weighed(pa.array([0, 5, 10, 7], kind), Fraction(5)) == [
+            0,
+            1,
+            2,
+            "weight is not a multiple of weight_step",
+        ]
+    assert weighed(pa.array([3]), Fraction(1, 4)) == [12]
+
+
+def test_a_millionth_of_a_step_is_forgiven() -> None:
+    """A weight that was computed is its nearest multiple; one further beside it is rejected by that name."""
+    step = Fraction(1, 100)
+    near = [0.29 * 1.0 + 9e-9, 0.1 + 0.2, 1.15 - 9e-9, -9e-9]
+    assert weighed(pa.array(near), step) == [29, 30, 115, 0]
+    far = [0.29 + 2e-8, 0.295, 0.001, 1e-7]
+    assert weighed(pa.array(far), step) == ["weight is not a multiple of weight_step"] * 4
+    assert weighed(pa.array([math.nan, math.inf, None, -0.295]), step) == [
+        "weight is not a finite number",
+        "weight is not a finite number",
+        "no weight",
+        "weight is negative: a measure, not a weight",
+    ]
+
+
 @pytest.mark.parametrize("kind", [Kind.INTEGER, Kind.FLOAT])
 @pytest.mark.parametrize("text", TEXTS, ids=str)
 def test_numbers_written_as_text(kind: Kind, text: pa.DataType) -> None:
@@ -535,7 +605,7 @@ def test_sketches_are_those_of_the_good_rows(kind: Kind, text_ids: bool) -> None
         "id": pa.array(ids),
         "time": pa.array([None if row in bad and row % 2 else time for row, time in enumerate(times)]),
         "value": pa.array(values).dictionary_encode(),
-        "weight": pa.array([0 if row in bad and row % 2 == 0 else weight for row, weight in enumerate(weights)]),
+        "weight": pa.array([-1 if row in bad and row % 2 == 0 else weight for row, weight in enumerate(weights)]),
     }
     checked = check(columns, Conversion(kind, TimeUnit()))
     good = [row for row in range(size) if row not in bad]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.executor.tally import EXAMPLE_COLUMNS, EXAMPLES, FileTally, RejectTally, SharedIds, Tally, example_as_dict
+from ingest.executor.tally import (
+    EXAMPLE_COLUMNS,
+    EXAMPLES,
+    Ahead,
+    FileTally,
+    RejectTally,
+    SharedIds,
+    Tally,
+    example_as_dict,
+)
 
 Rows = list[tuple[int, int, int, int]]
 
@@ -44,6 +53,8 @@ def test_shared_ids_are_counted_exactly(rows: Rows, cuts: list[int], random: Any
     """Ids that differ in time, value or weight are counted once each, however the rows come together."""
     whole = shared_ids(rows)
     assert (whole.conflicts, whole.exact) == (shared(rows), True)
+    if max(Counter(row[0] for row in set(rows)).values(), default=0) <= 2:
+        assert whole.repeats == len(rows) - len(set(rows))
     edges = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
     parts = [shared_ids(rows[start:stop]).to_bytes() for start, stop in pairwise(edges)]
     random.shuffle(parts)
@@ -69,6 +80,7 @@ def test_few_ids_are_counted_exactly(ids: int, conflicts: int) -> None:
     found = SharedIds()
     found.add(*stream(np.random.default_rng(ids + conflicts), ids, conflicts))
     assert (found.conflicts, found.exact) == (conflicts, True)
+    assert found.repeats == ids // 3
 
 
 def test_many_ids_are_estimated() -> None:
@@ -79,7 +91,28 @@ def test_many_ids_are_estimated() -> None:
         share = conflicts / ids
         allowed = 5 * ids * np.sqrt(share * (1 - share) / 8192 + share**2 / 8192)
         assert abs(found.conflicts - conflicts) <= allowed
+        assert abs(found.repeats - ids // 3) <= 5 * ids * np.sqrt(2 / 9 / 8192 + 1 / 9 / 8192)
         assert not found.exact
+
+
+def test_no_repeat_is_seen_where_there_is_none() -> None:
+    """Ids that come once each, and ids that different events share, however many they are: no repeats."""
+    for ids in (0, 100, 50_000):
+        names = np.random.default_rng(ids).choice(1 << 40, ids, replace=False).astype(np.uint64)
+        found = SharedIds()
+        for moment in (0, 1):
+            found.add(names, np.full(ids, moment), np.zeros(ids), np.ones(ids, np.int64))
+        assert (found.repeats, found.conflicts > 0) == (0, ids > 0)
+
+
+def test_repeats_in_different_parts_are_seen() -> None:
+    """An event that one worker had and another had again is a repeat once the tallies are merged."""
+    parts = [shared_ids([(1, 0, 0, 1), (2, 0, 0, 1)]), shared_ids([(2, 0, 0, 1), (3, 0, 0, 1)])]
+    merged = SharedIds()
+    for part in parts:
+        assert part.repeats == 0
+        merged.merge_bytes(part.to_bytes())
+    assert merged.repeats == 1
 
 
 def test_many_ids_merge_in_any_order() -> None:
@@ -103,7 +136,7 @@ def test_many_ids_merge_in_any_order() -> None:
     back.merge_bytes(whole.to_bytes())
     assert (back.conflicts, back.exact) == (whole.conflicts, False)
     assert back.to_bytes() == whole.to_bytes()
-    assert len(whole.to_bytes()) <= 8 + 2 * 2 * 8192 * 8
+    assert len(whole.to_bytes()) <= 8 + 3 * 2 * 8192 * 8
 
 
 def batch(rows: list[tuple[Any, ...]]) -> dict[str, pa.Array]:
@@ -227,11 +260,13 @@ def test_a_tally_survives_the_wire() -> None:
     tally = tally_of([("f", None, "ä", "\0", 1.5, -1)], [1])
     tally.files["f ü"] = FileTally(3, -5, 1 << 60)
     tally.shared_ids.add(*stream(np.random.default_rng(2), 100, 10))
+    tally.ahead.add(4, 17)
     back = Tally()
     back.merge_bytes(tally.to_bytes())
     back.merge_bytes(Tally().to_bytes())
     assert back.files == tally.files
     assert back.rejects == tally.rejects == {"first": RejectTally(1, tally.rejects["first"].examples)}
     assert back.shared_ids.to_bytes() == tally.shared_ids.to_bytes()
-    assert back.shared_ids.conflicts == 10
+    assert (back.shared_ids.conflicts, back.shared_ids.repeats) == (10, 33)
+    assert back.ahead == Ahead(4, 17)
     assert back.to_bytes() == tally.to_bytes()

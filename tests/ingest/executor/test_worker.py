@@ -37,6 +37,7 @@ from sketches.units import TimeUnit
 
 EPOCH = 1000
 SHARED = {"epsilon": 0.5, "delta": 0.3, "seed": 11, "unit": TimeUnit(1, 1000)}  # keeps 16 events a level
+NEGATIVE = "weight is negative: a measure, not a weight"
 SAMPLE = ("sample", SHARED)
 INTEGRAL = ("integral", SHARED | {"decay": "exp:half_life=1s"})
 
@@ -85,7 +86,7 @@ def raw(seed: int, kind: Kind, size: int = 3000, *, weighted: bool = True) -> Ra
             column[size - 1 - row] = column[row]
     bad = rng.choice(np.arange(size // 2, size - size // 10), size // 20, replace=False).tolist()
     for number, row in enumerate(bad):
-        role, wrong = [("time", None), ("weight", 0), ("source", None), ("id", None)][number % 4]
+        role, wrong = [("time", None), ("weight", -1), ("source", None), ("id", None)][number % 4]
         columns[role][row] = wrong
     return Raw(columns, [f"file{n}" for n in rng.integers(0, 3, size)])
 
@@ -95,7 +96,7 @@ def good(data: Raw, within: tuple[int, int] | None = None) -> dict[tuple[str, in
     found = defaultdict(list)
     for row in range(len(data)):
         source, identity, time, _, weight = (data.columns[role][row] for role in ROLES)
-        if None in (source, identity, time) or weight < 1 or (within and not within[0] <= time < within[1]):
+        if None in (source, identity, time) or weight < 0 or (within and not within[0] <= time < within[1]):
             continue
         found[source, time // EPOCH * EPOCH].append(row)
     return found
@@ -190,7 +191,7 @@ def test_tallies_are_complete(chunk: int, monkeypatch: pytest.MonkeyPatch) -> No
         wanted[name].add(1, time, time)
     assert tally.files == wanted
     assert tally.rows == len(data)
-    reasons = {"no time": 38, "weight is not positive": 38, "no source": 37, "no id": 37}
+    reasons = {"no time": 38, NEGATIVE: 38, "no source": 37, "no id": 37}
     assert {reason: rejects.rows for reason, rejects in tally.rejects.items()} == reasons
     assert len(fine) + sum(reasons.values()) == len(data)
     events = defaultdict(set)
@@ -198,6 +199,31 @@ def test_tallies_are_complete(chunk: int, monkeypatch: pytest.MonkeyPatch) -> No
         events[data.columns["id"][row]].add(tuple(data.columns[role][row] for role in ROLES[1:]))
     assert tally.shared_ids.exact
     assert tally.shared_ids.conflicts == sum(len(one) > 1 for one in events.values()) > 100
+
+
+def test_rows_ahead_of_the_clock_are_counted() -> None:
+    """They are taken, and the tally says how many there are and how far the latest is ahead."""
+    data = raw(6, Kind.INTEGER)
+    conversion = Conversion(Kind.INTEGER, SHARED["unit"], clock=EPOCH)
+    how = WorkerSettings(conversion, EPOCH, settings(Kind.INTEGER).families)
+    table, tally = ingested(data, how, np.random.default_rng(6), 3, 4)
+    times = [data.columns["time"][row] for rows in good(data).values() for row in rows]
+    late = [time for time in times if time > EPOCH]
+    assert (tally.ahead.rows, tally.ahead.latest) == (len(late), max(late))
+    assert_complete(data, how, table)
+    _, tally = ingested(data, settings(Kind.INTEGER), np.random.default_rng(6), 3, 4)
+    assert (tally.ahead.rows, tally.ahead.latest) == (0, None)
+
+
+@pytest.mark.parametrize("weight", [0, 1, 2])
+def test_totals_of_weights(weight: int) -> None:
+    """A chunk in which every row weighs 0 weighs 0: it is not taken for one without weights."""
+    data = raw(7, Kind.INTEGER, 200)
+    data.columns["weight"] = [weight] * len(data)
+    table, _ = ingested(data, settings(Kind.INTEGER, ()), np.random.default_rng(7), 1, 1)
+    rows = sum(map(len, good(data).values()))
+    assert sum(table["events"].to_pylist()) == rows
+    assert sum(table["weight"].to_pylist()) == weight * rows
 
 
 def test_rejects_do_not_hide_in_whole_batches() -> None:

@@ -26,6 +26,7 @@ from sketches.decay import parse_decay
 from sketches.encoding.value_codes import codes_of, values_of
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError, WaneError
 from sketches.events import Kind
+from sketches.question import Counting
 from tests.support.conformance import events_of
 from tests.support.oracle import DECAYS, Oracle, random_question
 from tests.support.streams import HOUR, START, STREAMS, Stream
@@ -41,6 +42,7 @@ WINDOWS: Final = ("window:3s", "window:40s", "window:10m", "window:45m", "none")
 KEEPINGS: Final = ("eh", "dw")
 
 both = pytest.mark.parametrize("keeping", KEEPINGS)
+either = pytest.mark.parametrize("counting", ["events", "weight"])
 
 
 def too_many(failures: int, asked: int, allowed: float) -> bool:
@@ -90,7 +92,8 @@ class Tally:
 
     def shares(self, sketch: Any, masses: Masses, decay: str, epsilon: float, as_of: int | None = None) -> None:
         """Every value of a stream, of a sketch or of sketches side by side."""
-        exact = masses.at(decay, as_of)
+        window = decay.replace("last:", "window:") + "s" if decay.startswith("last:") else decay  # times are positions
+        exact = masses.at(window, as_of)
         exact = exact / exact.sum()
         value, lower, upper = getattr(sketch, "counters", sketch).frequencies(masses.values, decay, as_of)
         if sketch.depth == 0:
@@ -200,13 +203,13 @@ def test_real_keys(data: DataSet, name: str, weighted: bool) -> None:
     points = Tally()
     lists = wrong = heavy = 0
     for seed in range(2):
-        sketch = Ecm.build(events, epsilon=epsilon, delta=delta, seed=seed)
+        sketch = Ecm.build(events, epsilon=epsilon, delta=delta, seed=seed, counting="weight")
         for window in windows:
             points.shares(sketch, masses, window, epsilon)
             shares = masses.at(window, now)
             exact = dict(zip(masses.values.tolist(), (shares / shares.sum()).tolist(), strict=True))
             for phi in (0.01, 0.05):
-                items = sketch.answer(Question("heavy-hitters", window, phi=phi)).items
+                items = sketch.answer(Question("heavy-hitters", window, phi=phi, counting="weight")).items
                 listed = {str(item.value) for item in items}
                 expected = {key for key, share in exact.items() if share >= phi + epsilon}
                 assert expected <= listed
@@ -231,8 +234,9 @@ def test_any_decay(name: str, keeping: Any) -> None:
     masses, oracle = Masses.of(stream), Oracle(stream)
     past = int(np.quantile(stream.t, 0.7))
     now, then = Tally(), Tally()
+    build: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "keeping": keeping, "counting": "weight"}
     for seed in range(3):
-        sketch = Ecm.build(events_of(stream), epsilon=EPSILON, delta=DELTA, keeping=keeping, seed=seed)
+        sketch = Ecm.build(events_of(stream), seed=seed, **build)
         for decay in DECAYS:
             found = sketch.answer(Question("sum", decay))
             exact = oracle.answer(Question("sum", decay))
@@ -268,12 +272,12 @@ def test_the_answer_agrees_with_the_oracle() -> None:
 def test_a_series_is_its_answers() -> None:
     """Sums, shares and self-joins at many times are those asked one by one."""
     stream = STREAMS["keys"](800, 2).distinct()
-    sketch = Ecm.build(events_of(stream), epsilon=EPSILON)
+    sketch = Ecm.build(events_of(stream), epsilon=EPSILON, counting="weight")
     moments = np.arange(START - 5, START + HOUR + 300, 450)
     for question in (
         Question("sum", "exp:half_life=5m"),
-        Question("frequency", "window:10m", value=stream.v[0]),
-        Question("self-join", "chordal:40m"),
+        Question("frequency", "window:10m", value=stream.v[0], counting="weight"),
+        Question("self-join", "chordal:40m", counting="weight"),
     ):
         series = sketch.series(question, moments)
         one_by_one = [sketch.answer(question.at(moment)) for moment in moments.tolist()]
@@ -342,9 +346,8 @@ def test_the_order_of_a_union_does_not_matter_and_nothing_is_lost() -> None:
     assert np.array_equal(union.logs.bounds, whole.logs.bounds)
     assert set(whole.labels.texts) <= set(union.labels.texts)
     assert sketches[0].insert(events_of(stream)).depth == 1
-    assert Ecm.from_bytes(union.to_bytes()).answer(Question("sum", "window:10m")) == union.answer(
-        Question("sum", "window:10m")
-    )
+    question = Question("count", "window:10m")
+    assert Ecm.from_bytes(union.to_bytes()).answer(question) == union.answer(question)
 
 
 def test_nothing_is_lost_to_the_empty() -> None:
@@ -405,9 +408,11 @@ RANGED: Final = (
     "range-frequency",
     "selectivity",
     "correlated-sum",
+    "correlated-count",
     "quantile",
     "median",
 )
+SUMS: Final = ("range-sum", "correlated-sum")  # of weight, whatever is counted
 
 
 def ranged_stream(seed: int, n: int = 1200) -> Stream:
@@ -418,17 +423,26 @@ def ranged_stream(seed: int, n: int = 1200) -> Stream:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("aggregate", RANGED)
-def test_intervals_over_ranges_hold_the_exact_answer(aggregate: str) -> None:
+@pytest.mark.parametrize(
+    ("aggregate", "counting"),
+    [
+        (name, counting)
+        for name in RANGED
+        for counting in ("events", "weight")
+        if counting == "weight" or name not in SUMS
+    ],
+)
+def test_intervals_over_ranges_hold_the_exact_answer(aggregate: str, counting: Counting) -> None:
     """Counted over seeds, also at earlier times, with thresholds that are themselves quantiles."""
     tally = Tally()
     for seed in range(SEEDS):
         stream = ranged_stream(seed % 4)
         oracle = Oracle(stream)
-        sketch = Ecm.build(events_of(stream), epsilon=EPSILON, delta=DELTA, bits=10, seed=seed)
+        build: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "bits": 10, "seed": seed, "counting": counting}
+        sketch = Ecm.build(events_of(stream), **build)
         rng = np.random.default_rng([seed, 10])
         for _ in range(1 if aggregate in ("quantile", "median") else 2):
-            question = random_question(rng, stream, aggregate)
+            question = random_question(rng, stream, aggregate, counting=counting)
             tally.answer(sketch.answer(question), oracle.answer(question), math.inf)
     tally.check(DELTA)
 
@@ -458,11 +472,11 @@ def test_ranges_hold_after_merges() -> None:
     for seed in range(12):
         stream = ranged_stream(seed % 4)
         oracle = Oracle(stream)
-        build: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "bits": 10, "seed": seed}
+        build: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "bits": 10, "seed": seed, "counting": "weight"}
         merged = tree([Ecm.build(events_of(part), **build) for part in stream.split(4, seed)])
         rng = np.random.default_rng([seed, 11])
         for aggregate in RANGED:
-            question = random_question(rng, stream, aggregate)
+            question = random_question(rng, stream, aggregate, counting="weight")
             tally.answer(merged.answer(question), oracle.answer(question), math.inf)
     tally.check(DELTA)
 
@@ -480,7 +494,7 @@ def test_values_beyond_the_domain_count_as_its_ends(aggregate: str) -> None:
         questions = [Question("rank", value=value) for value in (0, 1, 31, 62, 63, 64, 500)]
     elif aggregate in ("quantile", "median"):
         questions = [Question("quantile", phi=phi) for phi in (0.1, 0.3, 0.5, 0.6, 0.9)]
-    elif aggregate == "correlated-sum":
+    elif aggregate.startswith("correlated-"):
         questions = [Question(aggregate, tau=tau) for tau in (-100, -1, 0, 1, 32, 62, 63)]
     else:
         ranges = [(0, 0), (0, 31), (-50, 0), (1, 63), (63, 63), (60, 1000), (-1000, 1000), (40, 62)]
@@ -500,12 +514,14 @@ def test_group_testing_finds_the_heavy_numbers() -> None:
     for seed in range(10):
         stream = ranged_stream(seed)
         masses = Masses.of(stream)
-        sketch = Ecm.build(events_of(stream), epsilon=epsilon, delta=DELTA, bits=10, seed=seed)
+        build: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "bits": 10, "seed": seed, "counting": "weight"}
+        sketch = Ecm.build(events_of(stream), **build)
         for window in WINDOWS[1:]:
             shares = masses.at(window)
             exact = dict(zip(masses.values.tolist(), (shares / shares.sum()).tolist(), strict=True))
             for phi in (0.01, 0.03):
-                listed = {item.value for item in sketch.answer(Question("heavy-hitters", window, phi=phi)).items}
+                question = Question("heavy-hitters", window, phi=phi, counting="weight")
+                listed = {item.value for item in sketch.answer(question).items}
                 expected = {value for value, share in exact.items() if share >= phi + epsilon}
                 assert expected <= listed
                 heavy += len(expected)
@@ -574,6 +590,7 @@ def test_sketches_are_as_large_as_the_bounds_need(purpose: Purpose) -> None:
         ({"keeping": "log"}, "keeping"),
         ({"purpose": "range"}, "purpose"),
         ({"basis": "rows"}, "basis"),
+        ({"counting": "rows"}, "counting"),
         ({"bits": -1}, "bits"),
         ({"bits": 63}, "bits"),
         ({"seed": -1}, "seed"),
@@ -597,30 +614,32 @@ def heavy_in_some_suffix(stream: Stream, epsilon: float) -> set[Any]:
     for begin in range(len(values)):
         here, codes = np.unique(values[begin:], return_inverse=True)
         masses = np.bincount(codes.reshape(-1), weights[begin:])
-        found.update(here[masses >= epsilon * weights[begin:].sum()].tolist())
+        found.update(here[(masses > 0) & (masses >= epsilon * weights[begin:].sum())].tolist())
     return found
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12), st.sampled_from((1, 1, 2, 9))), max_size=60),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12), st.sampled_from((0, 1, 1, 2, 9))), max_size=60),
     st.sampled_from((0.03, 0.1, 0.3, 0.6)),
 )
 @settings(max_examples=60)
 def test_the_candidates_are_the_values_that_are_heavy_in_a_suffix(
     rows: list[tuple[int, int, int]], epsilon: float
 ) -> None:
-    """All of them and no other, whatever the order, the ticks and the weights."""
+    """All of them and no other, whatever the order, the ticks and the weights; of events or of weight."""
     t, v, w = (np.array(column, np.int64) for column in zip(*rows, strict=True)) if rows else (np.zeros(0, int),) * 3
     stream = Stream.of("few", np.arange(len(rows)), t, v, w)
-    sketch = Ecm.build(events_of(stream), epsilon=epsilon)
+    sketch = Ecm.build(events_of(stream), epsilon=epsilon, counting="weight")
     assert set(values_of(sketch.candidates, Kind.INTEGER).tolist()) == heavy_in_some_suffix(stream, epsilon)
+    sketch, once = Ecm.build(events_of(stream), epsilon=epsilon), Stream.of("once", stream.ids, t, v)
+    assert set(values_of(sketch.candidates, Kind.INTEGER).tolist()) == heavy_in_some_suffix(once, epsilon)
 
 
 @pytest.mark.parametrize("name", ["keys", "late", "bursty"])
 def test_the_candidates_of_streams(name: str) -> None:
     """Long enough for candidates that were heavy long ago; of text, their names."""
     stream = STREAMS[name](600, 5)
-    sketch = Ecm.build(events_of(stream), epsilon=0.02)
+    sketch = Ecm.build(events_of(stream), epsilon=0.02, counting="weight")
     expected = heavy_in_some_suffix(stream, 0.02)
     if stream.is_text:
         assert set(sketch.labels.texts) == expected
@@ -697,18 +716,21 @@ def test_heavy_hitters_of_the_past(bits: int) -> None:
 def test_several_arrivals_in_one_tick_and_weights(keeping: Any) -> None:
     """All in one second count all or nothing; a row of weight w is w rows."""
     stream = STREAMS["one-second"](500, 1).distinct()
-    sketch = Ecm.build(events_of(stream), keeping=keeping)
+    sketch = Ecm.build(events_of(stream), keeping=keeping, counting="weight")
     whole = float(stream.w.sum())
     for window in ("window:1s", "window:10m", "none"):
         found = sketch.answer(Question("sum", window))
         assert found.lower == pytest.approx(whole)
         assert found.value == pytest.approx(whole)
     assert sketch.answer(Question("sum", "window:10s", as_of=int(stream.t[0]) + 10)).upper == 0.0
-    weighted = Ecm.build(Events.of([1, 2, 3], [5, 6, 8], ["a", "b", "a"], [3, 1, 2]), keeping=keeping)
+    events = Events.of([1, 2, 3], [5, 6, 8], ["a", "b", "a"], [3, 1, 2])
+    weighted = Ecm.build(events, keeping=keeping, counting="weight")
     repeated = Ecm.build(Events.of(range(6), [5, 5, 5, 6, 8, 8], list("aaabaa")), keeping=keeping)
     for column in ("bounds", "end", "size", "oldest"):
         assert np.array_equal(getattr(weighted.logs, column), getattr(repeated.logs, column))
-    assert weighted.answer(Question("frequency", value="a")).value == pytest.approx(5 / 6)
+    assert weighted.answer(Question("frequency", value="a", counting="weight")).value == pytest.approx(5 / 6)
+    once = Ecm.build(events, keeping=keeping)
+    assert once.answer(Question("frequency", value="a")).value == pytest.approx(2 / 3)
 
 
 def test_keys_that_were_never_seen() -> None:
@@ -799,7 +821,7 @@ def test_what_is_not_answered_says_why() -> None:
     keys = Ecm.build(Events.of([1, 2], [1, 2], ["a", "b"]), bits=4)
     numbers, floats = Ecm.build(Events.of([1, 2], [1, 2], [3, 4])), Ecm.build(Events.of([1], [1], [0.5]), bits=4)
     for sketch, question, message in (
-        (keys, Question("count"), "does not answer count"),
+        (keys, Question("mean"), "does not answer mean"),
         (keys, Question("sum", of="value"), "of the value"),
         (keys, Question("median"), "text"),
         (numbers, Question("median"), "bits"),
@@ -820,7 +842,7 @@ def test_what_is_not_answered_says_why() -> None:
 
 @both
 def test_windows_of_the_last_arrivals(keeping: Any) -> None:
-    """basis="count": a window of N seconds is of the last N arrivals, whenever they came; no two sketches merge."""
+    """basis="count": exactly the last N arrivals, whenever they came; no other decay, and no two sketches merge."""
     tally = Tally()
     for seed in range(8):
         stream = zipf_stream(1.1, seed)
@@ -828,13 +850,16 @@ def test_windows_of_the_last_arrivals(keeping: Any) -> None:
         masses = Masses.of(Stream.of("positions", stream.ids, position, stream.v))
         build: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "keeping": keeping, "basis": "count", "seed": seed}
         sketch = Ecm.build(events_of(stream), **build)
-        for window in ("window:1s", "window:17s", "window:200s", "window:2999s", "none"):
+        for exact in (1, 17, 200, 2999, 3000):
+            window = f"last:{exact}" if exact < 3000 else "none"
             tally.shares(sketch, masses, window, EPSILON)
-            exact = min(3000, int(parse_decay(window).horizon)) if window != "none" else 3000
-            found = sketch.answer(Question("sum", window))
+            found = sketch.answer(Question("count", window))
             assert found.lower <= exact <= found.upper
             assert abs(found.value - exact) <= sketch.parameters.window_error * exact
     tally.check(DELTA)
+    for decay in ("window:10m", "exp:half_life=10m"):
+        with pytest.raises(UnanswerableError, match="last:10000"):
+            sketch.answer(Question("count", decay))
     for refused in (Ecm.union, Ecm.askable):
         with pytest.raises(WaneError, match=r"last arrivals cannot be .*2012 §5\.1"):
             refused([sketch, sketch])
@@ -842,11 +867,11 @@ def test_windows_of_the_last_arrivals(keeping: Any) -> None:
     assert sketch.merge(empty).to_bytes() == sketch.to_bytes()
 
 
-def test_the_last_arrivals_are_counted_in_seconds_whatever_the_unit() -> None:
-    """basis="count": the last 17 arrivals are a window of 17 s, also where times are milliseconds."""
+def test_the_last_arrivals_are_the_same_whatever_the_unit() -> None:
+    """basis="count": the last 17 arrivals are 17, also where times are milliseconds."""
     events = Events.of(range(1000), range(1000), ["a"] * 1000)
     sketch = Ecm.build(events, basis="count", unit=TimeUnit(1, 1000))
-    assert sketch.answer(Question("sum", "window:17s")).value == pytest.approx(17)
+    assert sketch.answer(Question("count", "last:17")).value == pytest.approx(17)
 
 
 # Many at once, and how much it takes.

@@ -98,4 +98,7 @@ def test_counters_of_a_sketch() -> None:
     with pytest.raises(UnanswerableError, match="no guarantee for joins"):
         whole.answer(Question("self-join"))
     with pytest.raises(EventError, match="weights must be 1"):
-        Ecm.build(Events.of([1], [1], [1], [2]), keeping="rw")
+        Ecm.build(Events.of([1], [1], [1], [2]), keeping="rw", counting="weight")
+    assert Ecm.build(Events.of([1], [1], [1], [2]), keeping="rw").answer(Question("count")).value == 1.0
+    with_nothing = Ecm.build(Events.of([1, 2], [1, 2], [1, 1], [0, 1]), keeping="rw", counting="weight")
+    assert with_nothing.answer(Question("count", counting="weight")).value == 1.0

@@ -62,7 +62,13 @@ SCALAR: list[tuple[str, Callable[[float], float]]] = [
     ("finite-exp:half_life=30m,floor=0.25", lambda x: 0.5 ** (x / 1800) if x <= 3600 else 0.0),
     ("table:0=1,10m=0.5,1h=0", lambda x: line([(0, 1), (600, 0.5), (3600, 0)], x)),
     ("table:0=0.9,1h=0.2", lambda x: line([(0, 0.9), (3600, 0.2)], x)),
+    ("table:0=5,10m=2,1h=0.5", lambda x: line([(0, 5), (600, 2), (3600, 0.5)], x)),
+    ("power:alpha=1.5,unit=1m", lambda x: (max(x, 60) / 60) ** -1.5),
+    ("power:alpha=2,unit=1s,window=1h", lambda x: max(x, 1.0) ** -2 if x < 3600 else 0.0),
     ("expr:max(0, 1 - age / 1d)", lambda x: max(0.0, 1 - x / 86400)),
+    ("expr:5*2^(-age/600)", lambda x: 5 * 0.5 ** (x / 600)),
+    ("expr:max(age, 1)^-0.5", lambda x: max(x, 1.0) ** -0.5),
+    ("expr:1000*max(age, 1)^-0.5, window = 1h", lambda x: 1000 * max(x, 1.0) ** -0.5 if x < 3600 else 0.0),
     ("expr:2 ^ -(age / 30m)", lambda x: 0.5 ** (x / 1800)),
     ("exp:half_life=30m,window=1d", lambda x: 0.5 ** (x / 1800) if x < 86400 else 0.0),
     ("poly:alpha=1.5,unit=1m,window=7d", lambda x: (1 + x / 60) ** -1.5 if x < 604800 else 0.0),
@@ -71,6 +77,8 @@ SCALAR: list[tuple[str, Callable[[float], float]]] = [
     ("expr:exp(-age/10m),window=1h", lambda x: math.exp(-x / 600) if x < 3600 else 0.0),
     ("none:window=1h", lambda x: 1.0 if x < 3600 else 0.0),
 ]
+
+AGED = {name: spec for name, spec in EXAMPLES.items() if name != "last"}  # the others have a weight by age
 
 seconds = st.floats(1e-3, 1e9) | st.integers(1, 10**7).map(float)
 whole = st.one_of(
@@ -82,6 +90,7 @@ whole = st.one_of(
     seconds.map(lambda x: f"exp:mean_life={x}"),
     st.floats(1e-9, 1e3).map(lambda x: f"exp:rate={x}"),
     st.builds("poly:alpha={},unit={}".format, st.floats(1e-3, 100), seconds),
+    st.builds("power:alpha={},unit={}".format, st.floats(1e-3, 100), seconds),
     st.builds("polyexp:k={},half_life={}".format, st.integers(0, 20), seconds),
     st.builds("superexp:beta={},scale={}".format, st.floats(1, 20, exclude_min=True), seconds),
     st.builds("finite-exp:half_life={},floor={}".format, seconds, st.floats(1e-300, 0.999999)),
@@ -97,6 +106,8 @@ whole = st.one_of(
         )
     ),
     seconds.map(lambda x: f"expr:1/(1+age/{x})"),
+    st.builds("expr:{}/(1+age/{})".format, st.floats(1e-9, 1e9), seconds),
+    st.builds("table:0={}e3,{}=7e2".format, st.floats(1, 1e9), seconds),
 )
 specs = whole | st.builds("{},window={}s".format, whole, seconds)
 
@@ -110,20 +121,21 @@ def test_against_scalar_formula(spec: str, scalar: Callable[[float], float]) -> 
 
 def test_every_decay_is_compared() -> None:
     """The list above has each name at least once, and so have the examples shown to users."""
-    assert {spec.partition(":")[0] for spec, _ in SCALAR} == set(EXAMPLES)
+    assert {spec.partition(":")[0] for spec, _ in SCALAR} == set(AGED)
     for name, example in EXAMPLES.items():
         assert parse_decay(example).spec.startswith(name)
 
 
 @given(specs, st.lists(st.floats(-1e12, 1e308), min_size=1, max_size=30))
 def test_is_a_decay_function(spec: str, ages: list[float]) -> None:
-    """At any finite ages the weights lie in [0, 1], never rise with age, and are 0 at ages below 0."""
+    """At any finite ages the weights lie in [0, f(0)], never rise with age, and are 0 at ages below 0."""
     ordered = np.sort(np.array(ages))
-    weights = parse_decay(spec)(ordered)
-    assert ((weights >= 0) & (weights <= 1)).all()
+    decay = parse_decay(spec)
+    weights = decay(ordered)
+    assert ((weights >= 0) & (weights <= decay.at_newest)).all()
     assert (weights[ordered < 0] == 0).all()
     past = weights[ordered >= 0]
-    assert (past[1:] <= past[:-1] * (1 + 1e-12) + 1e-15).all()
+    assert (past[1:] <= past[:-1] * (1 + 1e-12) + 1e-15 * max(1, decay.at_newest)).all()
 
 
 @given(specs)
@@ -149,13 +161,13 @@ def test_horizon(spec: str) -> None:
         assert decay.breaks()[-1] >= decay.horizon
 
 
-@pytest.mark.parametrize("spec", EXAMPLES.values())
+@pytest.mark.parametrize("spec", AGED.values())
 def test_events_newer_than_the_as_of_time(spec: str) -> None:
     """Ages below 0 weigh exactly 0, however far below, and age 0 weighs 1."""
     assert parse_decay(spec)([-1e300, -1e6, -60, -1, -1e-9, 0]).tolist() == [0, 0, 0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("spec", EXAMPLES.values())
+@pytest.mark.parametrize("spec", AGED.values())
 def test_shapes(spec: str) -> None:
     """Scalars, integers, empty, strided and nested arrays are all taken, and none is changed."""
     decay = parse_decay(spec)
@@ -191,6 +203,7 @@ def test_floor_edge() -> None:
         ("window:1h", "finite"),
         ("exp:rate=0.5", "exponential"),
         ("poly:alpha=1,unit=1s", "converging"),
+        ("power:alpha=1,unit=1s", "general"),  # f(x+1)/f(x) is 1 at age 0 and falls before it rises for good
         ("chordal:1d", "finite"),
         ("polyexp:k=3,half_life=1m", "super-exponential"),
         ("superexp:beta=1.5,scale=1h", "super-exponential"),
@@ -199,12 +212,22 @@ def test_floor_edge() -> None:
         ("table:0=1,1h=1", "none"),
         ("table:0=1,10m=0.5,1h=0,2h=0", "finite"),
         ("table:0=0.5", "converging"),
+        ("table:0=5", "converging"),
+        ("table:0=5,1h=1", "general"),  # and not none, although it ends at 1
+        ("table:0=5,1h=0", "finite"),
         ("table:0=1,1=0.5,2=0.3,3=0.25", "converging"),  # at every second the ratio grows: 0.5, 0.6, 0.83, 1
         ("table:0=1,1=0.9,2=0.5", "general"),
         ("table:0=1,10m=0.5", "general"),
         ("table:0=1,1=1e-313,1w=5e-324", "general"),  # the ratio itself underflows
         ("expr:1", "none"),
         ("expr:0.5", "converging"),
+        ("expr:2", "converging"),
+        ("expr:5*(age < 1h)", "finite"),
+        ("expr:5*exp(-age/10m)", "exponential"),
+        ("expr:1e30*exp(-age/10)", "exponential"),  # runs out of digits at 1e-294, which is not its end
+        ("expr:1e30/(1 + age/60)", "converging"),
+        ("expr:1e9*exp(-(age/1h)^2)", "super-exponential"),
+        ("expr:max(age, 1)^-0.5", "general"),
         ("expr:age < 1h", "finite"),
         ("expr:max(0, 1 - age/1d)", "finite"),
         ("expr:max(0, exp(-age/10m) - 0.01)", "finite"),
@@ -264,15 +287,25 @@ REFUSED = [
     ("expr:exp(age)", "at age 0.0 s it rises from 1 to inf"),
     ("expr:1 - age/100", "at age 100.0 s it turns negative"),
     ("expr:exp(-age/600) - 0.001", "at age 4144.65 s it turns negative"),
-    ("expr:2", "at age 0.0 s it is above 1 (2)"),
-    ("expr:1/age", "at age 0.0 s it is above 1 (inf)"),
+    ("expr:1e31", "at age 0.0 s it is above 1e+30 (1e+31)"),
+    ("expr:1e-31", "expr:1e-31 starts at 1e-31; it must start at 1e-30 or above"),
+    ("expr:1/age", "at age 0.0 s it is infinite"),
+    ("expr:age^-0.5", "at age 0.0 s it is infinite"),
+    ("expr:-ln(age)", "at age 0.0 s it is infinite"),
+    ("expr:5 - age/100", "at age 500.0 s it turns negative"),
+    ("expr:5*exp(-age/600) + (age > 100)", "at age 100.0 s it rises from 4.23241 to 5.23241"),
+    ("expr:5 + 1/(100 - age)*(age != 100)", "the character '!'"),
+    ("expr:5 + max(0, 1/(100 - age))", "s it rises from 5.01 to inf"),
+    ("expr:1e20*(1 + 1e20*(age > 60))", "at age 60.0 s it rises from 1e+20 to 1e+40"),
     ("expr:sqrt(1 - age/50)", "at age 50.0 s it is not a number"),
     ("expr:0/0", "at age 0.0 s it is not a number"),
-    ("expr:9**9**9**9", "at age 0.0 s it is above 1 (inf)"),
+    ("expr:9**9**9**9", "at age 0.0 s it is infinite"),
     ("expr:(age+1)^2 * 2^-age / 2", "at age 0.0 s it rises from 0.5 to"),  # paper B's polyexponential decay, k = 2
     ("expr:0", "it must start above 0"),
     ("table:0=1,10m=0.5,1h=0.7", "at age 600.0 s it rises from 0.5 to 0.7"),
-    ("table:0=1.5,1h=0", "at age 0.0 s it is above 1 (1.5)"),
+    ("table:0=1.5,1h=2", "at age 0.0 s it rises from 1.5 to 2"),
+    ("table:0=1e31,1h=0", "at age 0.0 s it is above 1e+30 (1e+31)"),
+    ("table:0=1e-31,1h=0", "it must start at 1e-30 or above"),
     ("table:0=0", "it must start above 0"),
 ]
 
@@ -307,7 +340,10 @@ def test_ages_between_the_grid_are_checked_again() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("windw:1h", "unknown decay 'windw'; did you mean window? Write one of: none  window:1h  exp:half_life=30m"),
+        (
+            "windw:1h",
+            "unknown decay 'windw'; did you mean window? Write one of: none  window:1h  last:10000",
+        ),
         ("", "unknown decay ''. Write one of: none"),
         ("\x00é", r"unknown decay '\x00\xe9'"),
         ("window", "window takes one duration, not ''; write it like window:1h"),
@@ -315,6 +351,12 @@ def test_ages_between_the_grid_are_checked_again() -> None:
         ("window:0", "window: horizon is 0; it must be a duration such as"),
         ("window:1y", "window: horizon is '1y'; it must be a duration such as"),
         ("none:1", "none takes no parameters, not '1'"),
+        ("last", "last takes one number, not ''; write it like last:10000"),
+        ("last:0", "last: count is 0; it must be a whole number of events from 1 to 1e15"),
+        ("last:1.5", "last: count is 1.5; it must be a whole number of events"),
+        ("last:1h", "last: count is '1h'; it must be a whole number of events"),
+        ("last:10,window=1h", "last:10 is a window by itself"),
+        ("power:alpha=1", "power: unit missing; write it like power:alpha=1.5,unit=1s"),
         ("exp", "exp needs exactly one of half_life, rate, mean_life; got none"),
         ("exp:rate=1,half_life=2", "exactly one of half_life, rate, mean_life; got rate and half_life"),
         ("exp:half=3", "exp has no parameter 'half'; it takes half_life, rate, mean_life"),
@@ -331,7 +373,7 @@ def test_ages_between_the_grid_are_checked_again() -> None:
         ("table:", "table: '' cannot be read; write it like table:0=1,10m=0.5,1h=0"),
         ("table:10m=1,1h=0", "table: ages must begin at 0 and rise"),
         ("table:0=1,1h=0.5,1h=0", "table: ages must begin at 0 and rise"),
-        ("table:0=1,1h=-0.5", "table: at 1h is '-0.5'; it must be a number from 0 to 1"),
+        ("table:0=1,1h=-0.5", "table: at 1h is '-0.5'; it must be a number from 0 to 1e+30"),
         ("expr:foo(age)", "the name 'foo' at position 1 is unknown"),
         ("exp:half_life=1m,window=0", "window is 0; it must be a duration such as"),
         ("exp:half_life=1m,window=", "window is ''; it must be a duration such as"),
@@ -376,7 +418,7 @@ def test_equality_is_by_spec() -> None:
     assert len({parse_decay("window:60m"), parse_decay("window:1h"), parse_decay("chordal:1h")}) == 2
     assert Window(3600.0) != "window:1h"
     assert repr(Window(3600.0)) == "parse_decay('window:1h')"
-    for example in EXAMPLES.values():
+    for example in AGED.values():
         decay = parse_decay(example)
         decay(AGES)
         assert copy.deepcopy(decay) == decay
@@ -543,7 +585,7 @@ def test_a_cut_has_the_guarantee_of_a_finite_decay() -> None:
 def test_the_integral_family_is_built_for_a_cut() -> None:
     """Its bytes name the cut, it answers under that decay as brute force does, and refuses the one it was cut from."""
     sketch = Integral.build(
-        Events.of([1, 2, 3], [0, 50, 100], weights=[8, 8, 8]), decay="exp:half_life=50s,window=100s"
+        Events.of([1, 2, 3], [0, 50, 100], weights=[8, 8, 8]), decay="exp:half_life=50s,window=100s", counting="weight"
     )
     again = Integral.from_bytes(sketch.to_bytes())
     assert again.parameters.decay.spec == "exp:half_life=50s,window=100s"
@@ -558,6 +600,9 @@ FADING: list[tuple[str, Callable[[float], float]]] = [
     ("exp:half_life=30m", lambda share: 1800 * -math.log2(share)),
     ("poly:alpha=1.5,unit=1m", lambda share: 60 * (share ** (-1 / 1.5) - 1)),
     ("poly:alpha=0.01,unit=1m", lambda share: 60 * (share**-100.0 - 1)),
+    ("power:alpha=2,unit=1m", lambda share: 60 * share**-0.5),
+    ("table:0=8,10m=4,1h=4,2h=0", lambda share: 1200 * (1 - share) if share >= 0.5 else 7200 * (1 - share)),
+    ("expr:5*2^(-age/600)", lambda share: 600 * -math.log2(share)),
     ("chordal:1d", lambda share: 86400 * (1 - share)),
     ("polyexp:k=0,half_life=10m", lambda share: 600 * -math.log2(share)),
     ("superexp:beta=2,scale=1h", lambda share: 3600 * math.sqrt(-math.log2(share))),
@@ -585,7 +630,7 @@ def test_when_a_share_is_left(spec: str, age: Callable[[float], float]) -> None:
 
 def test_every_decay_fades_in_the_list_above() -> None:
     """Each name at least once."""
-    assert {spec.partition(":")[0] for spec, _ in FADING} == set(EXAMPLES)
+    assert {spec.partition(":")[0] for spec, _ in FADING} == set(AGED)
 
 
 @given(specs, st.floats(1e-6, 1))
@@ -609,6 +654,51 @@ def test_shares_at_the_ends() -> None:
     for wrong in (-0.1, 1.1, math.nan):
         with pytest.raises(DecayError, match=r"share is .*; it must be a number from 0 to 1"):
             parse_decay("exp:half_life=1s").fades_by(wrong)
+
+
+@pytest.mark.parametrize(
+    ("spec", "factor"),
+    [
+        ("exp:half_life=30m", 1.0),
+        ("power:alpha=1.5,unit=1s", 1.0),
+        ("table:0=5,1h=0", 5.0),
+        ("table:0=5,1h=0,window=10m", 5.0),
+        ("expr:5*2^(-age/600)", 5.0),
+        ("expr:0.25", 0.25),
+        ("expr:max(age,0.01)^-0.5", 10.0),
+        ("last:100", 1.0),
+    ],
+)
+def test_a_decay_says_its_factor(spec: str, factor: float) -> None:
+    """What an event at the as-of time weighs: sums and counts are so many times those of a decay that begins at 1."""
+    assert parse_decay(spec).at_newest == pytest.approx(factor, rel=1e-12)
+
+
+def test_a_factor_scales_every_weight_and_changes_neither_class_nor_end() -> None:
+    """Five times a formula is five times its weights; ages at which a share is left are the same."""
+    for text in ("2^(-age/600)", "max(0, 1 - age/1h)", "1/(1 + age/60)^2", "exp(-(age/1h)^2)", "max(age,1)^-1.5"):
+        plain, scaled = parse_decay(f"expr:{text}"), parse_decay(f"expr:5*({text})")
+        np.testing.assert_allclose(scaled(AGES), 5 * plain(AGES), rtol=1e-12)
+        assert scaled.decay_class == plain.decay_class
+        assert scaled.horizon == pytest.approx(plain.horizon)
+        assert scaled.half_age == pytest.approx(plain.half_age)
+
+
+def test_a_large_formula_is_held_to_its_own_start_between_the_grid() -> None:
+    """What rises above f(0) at an age that the grid does not have is refused there; 1 is no limit."""
+    narrow = parse_decay("expr:5 + 2*(age > 100.25)*(age < 100.26)")
+    assert narrow([100, 101]).tolist() == [5, 5]
+    with pytest.raises(DecayError, match=r"at age 100\.255 s it is above 5 \(7\)"):
+        narrow([100, 100.255])
+
+
+def test_the_newest_events_have_no_weight_by_age() -> None:
+    """A number of events begins where the events say; asked by age it is refused by name."""
+    last = parse_decay("last: 1e4 ")
+    assert (last.spec, last.decay_class, last.horizon) == ("last:10000", DecayClass.FINITE, math.inf)
+    assert parse_decay(last.spec) == last
+    with pytest.raises(DecayError, match="last:10000 is a number of events"):
+        last([0, 1])
 
 
 def test_rate() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from sketches import Events, Exponential, Question
 from sketches.errors import UnanswerableError, WaneError
+from sketches.estimate import Item
+from sketches.question import COUNTINGS, Counting
+from tests.sketches.digests.test_deterministic import multiple, restricted, with_zeros
 from tests.support.conformance import events_of
 from tests.support.oracle import Oracle, aggregates_for, random_question
 from tests.support.streams import STREAMS, Stream
@@ -15,10 +21,12 @@ HALF_LIVES = ("exp:half_life=2s", "exp:half_life=10m", "exp:half_life=30d")
 CASES = 24  # for each stream
 
 
-def built(stream: Stream, epsilon: float, decay: str, rng: np.random.Generator) -> Exponential:
+def built(
+    stream: Stream, epsilon: float, decay: str, rng: np.random.Generator, counting: Counting = "events"
+) -> Exponential:
     """From some parts, merged in a random order, some of them by way of their bytes."""
     parts = stream.split(int(rng.integers(1, 6)), int(rng.integers(100))) if len(stream) else [stream]
-    sketches = [Exponential.build(events_of(part), epsilon=epsilon, decay=decay) for part in parts]
+    sketches = [Exponential.build(events_of(part), epsilon=epsilon, decay=decay, counting=counting) for part in parts]
     while len(sketches) > 1:
         one, other = (sketches.pop(int(rng.integers(len(sketches)))) for _ in range(2))
         sketches.append(Exponential.from_bytes(one.merge(other).to_bytes()))
@@ -26,44 +34,55 @@ def built(stream: Stream, epsilon: float, decay: str, rng: np.random.Generator) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("counting", COUNTINGS)
 @pytest.mark.parametrize("name", STREAMS)
-def test_not_one_violation(name: str) -> None:
-    """Whatever the accuracy, the half-life, the parts and the moment: the exact answer is within the bounds."""
+def test_not_one_violation(name: str, counting: Counting) -> None:
+    """Whatever the accuracy, the half-life, the parts, the moment and the predicate: the exact answer is within."""
     asked = 0
     for seed in range(CASES):
         rng = np.random.default_rng(seed)
-        stream = STREAMS[name](int(rng.integers(1, 700)), seed).distinct()
+        stream = with_zeros(STREAMS[name](int(rng.integers(1, 700)), seed).distinct(), rng)
         epsilon, decay = float(rng.choice([0.01, 0.05, 0.2, 0.6])), str(rng.choice(HALF_LIVES))
-        sketch, oracle = built(stream, epsilon, decay, rng), Oracle(stream)
+        sketch, oracle = built(stream, epsilon, decay, rng, counting), Oracle(stream)
         later = (int(stream.t.max()) if len(stream) else 0) + int(rng.integers(0, 3000))
         for aggregate in aggregates_for(stream):
             if aggregate not in Exponential.abilities.aggregates:
                 continue
-            question = random_question(rng, stream, aggregate, [decay])
-            question = question.at(later) if rng.random() < 0.5 else Question(**{**fields(question), "as_of": None})
-            if len(stream) and oracle.answer(Question("sum", decay, question.as_of)) < 1e-270:
+            question = random_question(rng, stream, aggregate, [decay], counting=counting)
+            question = question.at(later) if rng.random() < 0.5 else replace(question, as_of=None)
+            by_weight = bool(stream.w.any()) and counting == "weight"
+            counted = Question("count", decay, question.as_of, counting="weight" if by_weight else "events")
+            if len(stream) and oracle.answer(counted) < 1e-240:
                 continue  # the oracle's own numbers have faded away
-            answer = sketch.answer(question)
-            asked += 1
-            assert answer.confidence == 1.0
-            if aggregate == "heavy-hitters":
-                check_list(answer.items, oracle.shares(question), question, epsilon)
+            if question.masses != {counting}:
+                if not sketch.extremes.unit_weights:
+                    with pytest.raises(UnanswerableError, match="counts each event"):
+                        sketch.answer(question)
                 continue
-            exact = oracle.answer(question)
-            if np.isnan(exact):
-                assert np.isnan(answer.value)
-                continue
-            if aggregate not in ("sum", "range-sum", "correlated-sum", "quantile", "median"):
-                exact = min(exact, 1.0)  # a share: what is above 1 is the oracle's rounding
-            assert answer.lower <= exact <= answer.upper, (seed, question, exact, answer)
+            for each in (multiple(rng, question), restricted(rng, stream, question)):
+                check(sketch, oracle, each)
+                asked += 1
     assert asked >= 2 * CASES
 
 
-def fields(question: Question) -> dict[str, object]:
-    return {name: getattr(question, name) for name in Question.__dataclass_fields__}
+def check(sketch: Exponential, oracle: Oracle, question: Question) -> None:
+    answer = sketch.answer(question)
+    assert answer.confidence == 1.0
+    if question.aggregate == "heavy-hitters":
+        epsilon = sketch.parameters.epsilon if not question.where else 1.0
+        check_list(answer.items, oracle.shares(question), question, epsilon)
+        return
+    exact = oracle.answer(question)
+    if np.isnan(exact):
+        assert np.isnan(answer.value) or question.where, (question, answer)
+        return
+    if not question.aggregate.endswith(("sum", "count", "quantile", "median")):
+        exact = min(exact, 1.0)  # a share: what is above 1 is the oracle's rounding
+    assert answer.lower <= max(exact, 1e-200 if exact else 0.0), (question, exact, answer)
+    assert exact <= answer.upper, (question, exact, answer)
 
 
-def check_list(items: tuple, shares: dict, question: Question, epsilon: float) -> None:
+def check_list(items: tuple[Item, ...], shares: dict[Any, float], question: Question, epsilon: float) -> None:
     for item in items:
         exact = shares.get(item.value, 0.0)  # 0 where the oracle's numbers have faded away
         assert item.lower <= max(exact, 1e-200), (item, exact)
@@ -90,7 +109,7 @@ def test_widths_keep_their_promise_on_large_batches(values: str) -> None:
     stream = Stream.of(values, np.arange(rows), times, numbers, weights)
     oracle = Oracle(stream)
     for epsilon in (0.02, 0.1):
-        sketch = Exponential.build(events_of(stream), epsilon=epsilon, decay=HALF_LIVES[1])
+        sketch = Exponential.build(events_of(stream), epsilon=epsilon, decay=HALF_LIVES[1], counting="weight")
         total = oracle.answer(Question("sum", HALF_LIVES[1]))
         assert sketch.masses.total == pytest.approx(total, rel=1e-12)
         assert sketch.kept <= 3 * 64 / epsilon, "C, Theorem 3"
@@ -100,11 +119,11 @@ def test_widths_keep_their_promise_on_large_batches(values: str) -> None:
             answer = sketch.answer(question)
             assert answer.lower <= oracle.answer(question) <= answer.upper
             assert answer.upper - answer.lower <= epsilon * total * (1 + 1e-9)
-            quantile = Question("quantile", HALF_LIVES[1], phi=share)
+            quantile = Question("quantile", HALF_LIVES[1], phi=share, counting="weight")
             found = sketch.answer(quantile)
             assert found.lower <= oracle.answer(quantile) <= found.upper
     if values.startswith("heavy"):
-        top = sketch.answer(Question("heavy-hitters", HALF_LIVES[1], top=1)).items[0]
+        top = sketch.answer(Question("heavy-hitters", HALF_LIVES[1], top=1, counting="weight")).items[0]
         assert top.value == 123_456_789_012
 
 
@@ -168,8 +187,8 @@ def test_scaling_and_what_is_refused() -> None:
     """Scaled, everything weighs γ times as much; other decays, earlier times and factors of nothing are refused."""
     stream = STREAMS["late"](800, 4).distinct()
     sketch = Exponential.build(events_of(stream), epsilon=0.1, decay=HALF_LIVES[1])
-    half, whole = sketch.scaled(0.5), sketch.answer(Question("sum", HALF_LIVES[1])).value
-    assert half.answer(Question("sum", HALF_LIVES[1])).value == pytest.approx(whole / 2)
+    half, whole = sketch.scaled(0.5), sketch.answer(Question("count", HALF_LIVES[1])).value
+    assert half.answer(Question("count", HALF_LIVES[1])).value == pytest.approx(whole / 2)
     median = Question("median", HALF_LIVES[1])
     assert half.answer(median).value == sketch.answer(median).value
     with pytest.raises(WaneError, match="factor is -1"):

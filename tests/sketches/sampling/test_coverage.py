@@ -6,6 +6,7 @@ The slowest of them over three times as many: WANE_SEEDS=3 python -m pytest test
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,8 +65,8 @@ def test_intervals_cover_where_fewer_than_ten_sampled_events_match(name: str) ->
 def test_windows_reach_the_accuracy_asked_for(name: str) -> None:
     """Paper A's estimator: off by more than ε in at most a share δ of the seeds, for every planned aggregate."""
     stream = STREAMS[name](12_000, 1)
-    questions = [q for q in questions_for(stream, 2, seed=8) if q.of == "weight" and q.aggregate != "self-join"]
-    now = [q for q in questions if q.as_of is None and q.phi is None and q.tau_quantile is None]
+    questions = [q for q in questions_for(stream, 2, seed=8) if not q.of_value and q.aggregate != "self-join"]
+    now = [replace(q, counting="weight") for q in questions if q.as_of is None and q.phi is None and not q.threshold]
     tallies = tally(stream, now, WINDOW_SEEDS, epsilon=0.12, estimator="windows")
     for one in tallies:
         assert not one.too_many(0.05, doubt=1e-4), one.question

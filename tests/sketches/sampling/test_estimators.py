@@ -66,8 +66,10 @@ def test_heavy_hitters_above_a_share_are_found() -> None:
 @pytest.mark.parametrize("aggregate", [a for a in AGGREGATES if a != "inner-product"])
 def test_an_empty_sketch_has_one_documented_answer(aggregate: str) -> None:
     """Sums of nothing are exactly 0; ratios and quantiles of nothing are NaN."""
-    question = Question(aggregate, "none", tau=1, phi=0.5, value=1, low=0, high=2) if aggregate not in (
-        "selectivity", "heavy-hitters") else Question(aggregate, "none", low=0, high=2)  # fmt: skip
+    phi = 0.5 if aggregate == "quantile" else None
+    tau = 1 if aggregate.startswith("correlated-") else None
+    value = 1 if aggregate in ("rank", "frequency") else None
+    question = Question(aggregate, "none", tau=tau, phi=phi, value=value, low=0, high=2)
     found = Sample.build(Events.of([], [])).answer(question)
     if aggregate in ("sum", "count", "range-sum", "correlated-sum", "correlated-count", "self-join"):
         assert (found.value, found.lower, found.upper) == (0.0, 0.0, 0.0)
@@ -87,9 +89,10 @@ def test_text_has_no_order(aggregate: str) -> None:
     """Questions that need an order are refused on keys with a sentence that says why."""
     sketch = build(STREAMS["keys"](500, 1), 1, 0.1, 0.05)
     tau = 5 if aggregate in ("selectivity", "correlated-sum") else None
-    low = None if aggregate == "selectivity" else 1
+    low = 1 if aggregate == "range-sum" else None
+    value = 3 if aggregate == "rank" else None
     with pytest.raises(UnanswerableError, match="values are text"):
-        sketch.answer(Question(aggregate, tau=tau, value=3, low=low, high=low))
+        sketch.answer(Question(aggregate, tau=tau, value=value, low=low, high=low))
 
 
 def test_a_number_is_not_a_key_and_a_key_not_a_number() -> None:

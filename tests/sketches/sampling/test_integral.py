@@ -12,8 +12,10 @@ from scipy.stats import binom
 
 from sketches import Events, Question
 from sketches.errors import DecayError, IncompatibleError, QuestionError, UnanswerableError, WaneError
-from sketches.sampling.expiry_sample import NEVER
+from sketches.predicate import Predicate, Range
+from sketches.question import Counting
 from sketches.sampling.integral import Integral
+from sketches.sampling.integral_decay import NEVER
 from sketches.sampling.range_sample import LEVELS
 from sketches.units import TimeUnit
 from tests.support.oracle import Oracle
@@ -24,23 +26,14 @@ def events(stream: Stream) -> Events:
     return Events.of(stream.ids, stream.t, stream.v, stream.w)
 
 
-class IntegralOracle(Oracle):
-    """Exact answers where decayed weights are rounded down."""
-
-    def answer(self, question: Question, other: Oracle | None = None) -> float:
-        return float(self._mass(question).sum()) if question.aggregate == "sum" else super().answer(question, other)
-
-    def _mass(self, question: Question) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.floor(self.events.w * self.decayed(question) + 1e-9)
+SUMS = ("sum", "count", "range-sum", "correlated-sum", "correlated-count")
+SUM_OR_SHARE = (*SUMS, "selectivity", "rank", "frequency", "range-frequency")
 
 
-SUM_OR_SHARE = ("sum", "selectivity", "rank", "frequency", "range-sum", "range-frequency", "correlated-sum")
-
-
-def questions(spec: str, stream: Stream) -> list[Question]:
+def questions(spec: str, stream: Stream, counting: Counting = "weight") -> list[Question]:
     low, middle, high, top = (float(x) for x in np.quantile(stream.v, [0.2, 0.5, 0.8, 0.97], method="inverted_cdf"))
     later = int(stream.t.max()) + 60
-    return [
+    asked = [
         Question("sum", spec),
         Question("sum", spec, as_of=later),
         Question("selectivity", spec, tau=high),
@@ -55,26 +48,34 @@ def questions(spec: str, stream: Stream) -> list[Question]:
         Question("range-frequency", spec, low=middle, high=top),
         Question("correlated-sum", spec, tau=top),
         Question("correlated-sum", spec, tau="median"),
+        Question("correlated-count", spec, tau="1.5*median"),
+        Question("count", spec, low=low, high=high),
+        Question("selectivity", spec, tau=middle, where=Predicate.of(None, value=Range(low, open_low=True))),
+        Question("median", spec, high=high),
     ]
+    return [replace(question, counting=counting) for question in asked if counting == "weight" or not question.sums]
 
 
 def count_misses(
-    stream: Stream, spec: str, seeds: int, epsilon: float, delta: float
+    stream: Stream, spec: str, seeds: int, epsilon: float, delta: float, counting: Counting = "weight"
 ) -> tuple[dict[Question, int], dict[Question, int]]:
     """Per question how often the interval missed, and how often the estimate was further off than ε allows."""
-    oracle = IntegralOracle(stream)
-    asked = questions(spec, stream)
+    oracle = Oracle(stream)
+    asked = questions(spec, stream, counting)
     exact = [oracle.answer(question) for question in asked]
-    whole = [oracle.answer(Question("sum", spec, question.as_of)) for question in asked]
+    whole = [oracle.answer(Question("count", spec, question.as_of, counting=counting)) for question in asked]
     missed, beyond = dict.fromkeys(asked, 0), dict.fromkeys(asked, 0)
     for seed in range(seeds):
-        sketch = Integral.build(events(stream), decay=spec, epsilon=epsilon, delta=delta, seed=seed)
+        sketch = Integral.build(events(stream), decay=spec, epsilon=epsilon, delta=delta, seed=seed, counting=counting)
         for question, truth, total in zip(asked, exact, whole, strict=True):
             estimate = sketch.answer(question)
-            assert estimate.confidence == 1 - (delta if question.tau_quantile is None else 2 * delta)
+            among = bool(question.where) and question.aggregate not in SUMS
+            failures = 1 + (question.threshold is not None) + among
+            assert estimate.exact or estimate.confidence == 1 - failures * delta
             missed[question] += not estimate.lower <= truth <= estimate.upper
-            if question.aggregate in SUM_OR_SHARE and question.tau_quantile is None:
-                scale = {"sum": truth, "range-sum": total, "correlated-sum": total}.get(question.aggregate, 1.0)
+            if question.aggregate in SUM_OR_SHARE and question.threshold is None and not among:
+                relative = question.aggregate in ("sum", "count") and not question.where
+                scale = truth if relative else total if question.aggregate in SUMS else 1.0
                 beyond[question] += abs(estimate.value - truth) > epsilon * scale
     return missed, beyond
 
@@ -118,7 +119,7 @@ def test_copies_bring_the_failures_down_to_a_small_delta() -> None:
 def test_frequent_values_are_found_with_their_shares() -> None:
     """The list has every value with a share from φ + ε/2 on and none below φ - 3ε/2, in all but δ of the seeds."""
     stream, spec = STREAMS["keys"](20_000, 2), "window:30m"
-    exact = IntegralOracle(stream).shares(Question("heavy-hitters", spec))
+    exact = Oracle(stream).shares(Question("heavy-hitters", spec))
     epsilon, wrong, seeds = 0.05, 0, 40
     for seed in range(seeds):
         sketch = Integral.build(events(stream), decay=spec, epsilon=epsilon, seed=seed)
@@ -135,13 +136,17 @@ def test_frequent_values_are_found_with_their_shares() -> None:
 
 
 @pytest.mark.parametrize("name", ["single", "heavy-duplicates", "conflicts", "floats", "late", "one-second"])
-@pytest.mark.parametrize("spec", ["none", "window:10m", "exp:half_life=10m"])
-def test_answers_are_exact_while_everything_fits(name: str, spec: str) -> None:
-    """Level 0 holds every event that counts, each once: the answer is the exact one, and it says so."""
+@pytest.mark.parametrize("spec", ["none", "window:10m", "exp:half_life=1h"])
+@pytest.mark.parametrize("counting", ["events", "weight"])
+def test_answers_are_exact_while_everything_fits(name: str, spec: str, counting: Counting) -> None:
+    """Level 0 holds every event that counts, each once: the answer is the exact one, and it says so.
+
+    Under the exponential decay because no event of these streams has faded below a unit.
+    """
     stream = STREAMS[name](700, 4)
-    sketch = Integral.build(events(stream), decay=spec)
-    oracle = IntegralOracle(stream)
-    for question in questions(spec, stream):
+    sketch = Integral.build(events(stream), decay=spec, counting=counting)
+    oracle = Oracle(stream)
+    for question in questions(spec, stream, counting):
         estimate = sketch.answer(question)
         assert estimate.confidence == 1.0
         assert estimate.guarantee.startswith("exact")
@@ -156,7 +161,7 @@ def test_heavy_hitters_of_a_small_stream_are_exact() -> None:
     """The list is the oracle's, in its order, with labels."""
     stream = STREAMS["keys"](900, 1)
     sketch = Integral.build(events(stream), decay="none")
-    exact = IntegralOracle(stream).shares(Question("heavy-hitters"))
+    exact = Oracle(stream).shares(Question("heavy-hitters"))
     items = sketch.answer(Question("heavy-hitters", top=20)).items
     assert [item.estimate for item in items] == pytest.approx(list(exact.values())[:20])
     assert {item.value: item.estimate for item in items} == pytest.approx(
@@ -176,8 +181,11 @@ def test_an_uncertain_threshold_widens_the_interval_to_both_its_ends() -> None:
     sketch = Integral.build(events(stream), decay=spec, epsilon=0.1)
     median = sketch.answer(Question("median", spec))
     assert median.lower < median.value < median.upper
-    for aggregate in ("correlated-sum", "selectivity"):
+    for aggregate in ("correlated-count", "selectivity"):
         found = sketch.answer(Question(aggregate, spec, tau="median"))
+        doubled = sketch.answer(Question(aggregate, spec, tau="2*median"))
+        assert doubled.lower == sketch.answer(Question(aggregate, spec, tau=2 * median.upper)).lower
+        assert doubled.upper == sketch.answer(Question(aggregate, spec, tau=2 * median.lower)).upper
         assert found.value == sketch.answer(Question(aggregate, spec, tau=median.value)).value
         assert found.lower == sketch.answer(Question(aggregate, spec, tau=median.upper)).lower
         assert found.upper == sketch.answer(Question(aggregate, spec, tau=median.lower)).upper
@@ -189,13 +197,13 @@ def test_a_series_is_one_answer_after_the_other() -> None:
     spec = "window:20m"
     sketch = Integral.build(events(stream), decay=spec, epsilon=0.1)
     moments = int(stream.t.max()) + np.arange(0, 1300, 100)
-    series = sketch.series(Question("sum", spec), moments)
-    alone = [sketch.answer(Question("sum", spec, as_of=int(moment))) for moment in moments]
+    series = sketch.series(Question("count", spec), moments)
+    alone = [sketch.answer(Question("count", spec, as_of=int(moment))) for moment in moments]
     assert series.value.tolist() == [each.value for each in alone]
     assert series.upper.tolist() == [each.upper for each in alone]
     assert {each.confidence for each in alone} == {0.95, 1.0}  # near the end the window holds few events
     assert series.confidence == 0.95
-    assert len(sketch.series(Question("sum", spec), [])) == 0
+    assert len(sketch.series(Question("count", spec), [])) == 0
 
 
 def test_the_time_unit_is_that_of_the_times() -> None:
@@ -232,7 +240,9 @@ def test_answers_fail_where_every_level_has_discarded() -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (Question("count", "window:1h"), "does not answer count; it answers sum, "),
+        (Question("mean", "window:1h"), "does not answer mean; it answers sum, "),
+        (Question("correlated-count", "window:1h", tau="mean"), "no mean of the values to set a threshold by"),
+        (Question("count", "window:1h", where=Predicate.of("a")), "values are numbers"),
         (Question("sum", "window:1h", of="value"), "does not answer sum of the value"),
         (Question("self-join", "window:1h"), "does not answer self-join"),
         (Question("sum", "window:2h"), "built for the decay window:1h; the question asks for window:2h"),
@@ -261,6 +271,7 @@ def test_questions_it_was_not_built_for_are_refused(question: Question, message:
 def test_guarantees_cite_their_theorem_by_author_and_year(question: Question, cited: str) -> None:
     """Users see whose theorem it is, not a letter."""
     sketch = Integral.build(events(STREAMS["uniform"](3000, 1)), decay="none", epsilon=0.2)
+    question = replace(question, aggregate=question.aggregate.replace("sum", "count"))
     assert cited in sketch.answer(question).guarantee
 
 
@@ -269,9 +280,9 @@ def test_a_confidence_beyond_the_plan_is_refused() -> None:
     stream = STREAMS["uniform"](3000, 1)
     sketch = Integral.build(events(stream), decay="none", epsilon=0.2)
     with pytest.raises(UnanswerableError, match=r"confidence is 0\.99; .* probability 0\.95"):
-        sketch.answer(Question("sum", confidence=0.99))
+        sketch.answer(Question("count", confidence=0.99))
     small = Integral.build(events(stream.take(np.arange(5))), decay="none")
-    assert small.answer(Question("sum", confidence=0.99)).confidence == 1.0
+    assert small.answer(Question("count", confidence=0.99)).confidence == 1.0
 
 
 def test_a_series_refuses_lists_and_tables_of_times() -> None:
@@ -290,6 +301,10 @@ def test_a_series_refuses_lists_and_tables_of_times() -> None:
         ({"decay": "none", "epsilon": 0.0}, WaneError),
         ({"decay": "none", "delta": 1.0}, WaneError),
         ({"decay": "none", "seed": -1}, WaneError),
+        ({"decay": "last:10"}, DecayError),
+        ({"decay": "window:1h", "scale": 7}, WaneError),
+        ({"decay": "exp:half_life=1h", "scale": 0}, WaneError),
+        ({"decay": "none", "counting": "rows"}, WaneError),
     ],
 )
 def test_bad_parameters_are_refused(settings: dict[str, Any], error: type[WaneError]) -> None:

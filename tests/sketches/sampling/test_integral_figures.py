@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from sketches import Events, Question, parse_decay
 from sketches.hashing import event_hashes, salt
-from sketches.sampling.expiry_sample import NEVER
-from sketches.sampling.integral import Integral, IntegralParameters
+from sketches.sampling.integral import Integral
+from sketches.sampling.integral_decay import NEVER, zero_or_one
+from sketches.sampling.integral_parameters import IntegralParameters
 from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.range_sample import PRIME, STEP
 from sketches.sampling.sample_parameters import SampleParameters
@@ -41,7 +42,8 @@ Row = tuple[int, int, int, int]  # id, t, v, w
 
 def parameters(spec: str, capacity: int, seed: int = 0, **settings: Any) -> IntegralParameters:
     accuracy = SampleParameters.derive(settings.get("epsilon", 0.1), settings.get("delta", 0.05), SECOND, seed)
-    return IntegralParameters(replace(accuracy, capacity=capacity), parse_decay(spec))
+    scale = 1 if zero_or_one(parse_decay(spec)) else settings.get("scale", 1)
+    return IntegralParameters(replace(accuracy, capacity=capacity), parse_decay(spec), "weight", scale)
 
 
 def events_of(rows: Sequence[Row]) -> Events:
@@ -58,7 +60,7 @@ def factors(spec: str) -> list[float]:
 
 @dataclass
 class Paper:
-    """Figures 2 to 4 with sets and dictionaries, unit by unit and second by second; no clock discards anything."""
+    """Figures 2 to 4 with sets and dictionaries, unit by unit and second by second; `expire` is its clock."""
 
     spec: str
     capacity: int
@@ -99,6 +101,11 @@ class Paper:
                 self.cuts[level] = min(sample.values())
                 self.samples[level] = {each: ends for each, ends in sample.items() if ends != self.cuts[level]}
 
+    def expire(self, now: int) -> None:
+        """Figure 2, discarding what has expired; a cut that is not after now discards nothing that can be asked for."""
+        self.samples = [{row: ends for row, ends in sample.items() if ends > now} for sample in self.samples]
+        self.cuts = [cut if cut > now else NO_CUT for cut in self.cuts]
+
     def level_at(self, moment: int) -> int:
         return min(level for level in range(DEPTH) if self.cuts[level] <= moment)
 
@@ -119,7 +126,7 @@ class Paper:
 
 
 rows_of_events = st.lists(
-    st.tuples(st.integers(0, 9), st.integers(-20, 40), st.integers(0, 4), st.integers(1, 49)), min_size=1, max_size=40
+    st.tuples(st.integers(0, 9), st.integers(-20, 40), st.integers(0, 4), st.integers(0, 49)), min_size=1, max_size=40
 )
 
 
@@ -162,6 +169,8 @@ def test_figures_2_to_4(rows: list[Row], capacity: int, spec: str, later: int, s
     paper, phi = Paper(spec, capacity, seed), percent / 100
     for row in rows:
         paper.arrive(row)
+    newest = max(row[1] for row in rows)
+    paper.expire(newest)
     sketch = Integral._of(events_of(rows), parameters(spec, capacity, seed))
     copy = sketch.copies[0]
     assert copy.cuts[:DEPTH].tolist() == paper.cuts
@@ -169,16 +178,15 @@ def test_figures_2_to_4(rows: list[Row], capacity: int, spec: str, later: int, s
         kept = copy.members(level)
         found = zip(copy.times[kept], copy.values[kept], copy.weights[kept], strict=True)
         assert sorted(found) == sorted((t, v, w) for _, t, v, w in sample)
-    newest = max(row[1] for row in rows)
     moments = range(newest, newest + SETTLED)
     assert [copy.level_at(each) for each in moments] == [paper.level_at(each) for each in moments]
     moment = newest + later
 
     def answer(aggregate: str, **needs: Any) -> float:
-        return sketch.answer(Question(aggregate, spec, as_of=moment, **needs)).value
+        return sketch.answer(Question(aggregate, spec, as_of=moment, counting="weight", **needs)).value
 
     whole = paper.sum(moment)
-    assert answer("sum") == whole
+    assert answer("sum") == answer("count") == whole
     assert_same(answer("selectivity", low=1, high=2), paper.share(moment, (1, 2)))
     assert_same(answer("range-frequency", low=1, high=2), paper.share(moment, (1, 2)))
     assert_same(answer("selectivity", tau=3), paper.share(moment, (3, 4)))
@@ -192,7 +200,7 @@ def test_figures_2_to_4(rows: list[Row], capacity: int, spec: str, later: int, s
     assert_same(answer("quantile", phi=phi), quantile)
     above = sum(n for row, n in weighed.items() if row[2] >= quantile) / probability
     assert answer("correlated-sum", tau=f"q{phi}") == above
-    frequent = sketch.answer(Question("heavy-hitters", spec, as_of=moment, top=5)).items
+    frequent = sketch.answer(Question("heavy-hitters", spec, as_of=moment, top=5, counting="weight")).items
     shares = {v: paper.share(moment, (v,)) for v in range(5)}
     assert {item.value: item.estimate for item in frequent} == {v: share for v, share in shares.items() if share > 0}
     assert [item.estimate for item in frequent] == sorted(
@@ -207,12 +215,16 @@ def assert_same(found: float, expected: float) -> None:
 @settings(max_examples=60)
 @given(
     rows=rows_of_events, capacity=st.integers(1, 6), spec=st.sampled_from(SHORT_DECAYS), data=st.data(),
+    scale=st.sampled_from([1, 16]),
 )  # fmt: skip
 def test_order_repeats_and_merge_trees_give_the_same_bytes(
-    rows: list[Row], capacity: int, spec: str, data: st.DataObject
+    rows: list[Row], capacity: int, spec: str, scale: int, data: st.DataObject
 ) -> None:
-    """Lemmas 3.1 and 3.2: permuted, repeated, split anyhow and merged in any order, the sketch is the same."""
-    settled = parameters(spec, capacity)
+    """Lemmas 3.1 and 3.2: permuted, repeated, split anyhow and merged in any order, the sketch is the same.
+
+    What has expired by the newest event is dropped wherever that becomes known, with a dither or without.
+    """
+    settled = parameters(spec, capacity, scale=scale)
     expected = Integral._of(events_of(rows), settled).to_bytes()
     repeated = data.draw(st.permutations(rows + data.draw(st.lists(st.sampled_from(rows), max_size=20))))
     assert Integral._of(events_of(repeated), settled).to_bytes() == expected

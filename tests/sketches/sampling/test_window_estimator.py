@@ -63,7 +63,7 @@ def test_probing_at_sampled_times_equals_probing_at_every_second(spec: str, delt
     expected_answers = {
         "sum": (Question("sum", spec, 89), whole),
         "correlated-sum": (Question("correlated-sum", spec, 89, tau=6), part),
-        "selectivity": (Question("selectivity", spec, 89, tau=6), part / whole),
+        "selectivity": (Question("selectivity", spec, 89, tau=6, counting="weight"), part / whole),
         "count": (Question("count", spec, 89), count),
         "mean": (Question("mean", spec, 89), whole / count),
     }
@@ -81,16 +81,16 @@ def test_windows_are_exact_while_everything_is_kept(spec: str) -> None:
         Question("sum", spec),
         Question("count", spec),
         Question("mean", spec),
-        Question("selectivity", spec, low=middle / 2, high=middle),
-        Question("rank", spec, value=middle),
-        Question("median", spec),
-        Question("quantile", spec, phi=0.9),
-        Question("frequency", spec, value=float(stream.v[7])),
+        Question("selectivity", spec, low=middle / 2, high=middle, counting="weight"),
+        Question("rank", spec, value=middle, counting="weight"),
+        Question("median", spec, counting="weight"),
+        Question("quantile", spec, phi=0.9, counting="weight"),
+        Question("frequency", spec, value=float(stream.v[7]), counting="weight"),
         Question("range-sum", spec, low=middle / 2, high=middle),
-        Question("range-frequency", spec, low=middle / 2, high=middle),
-        Question("correlated-sum", spec, tau="median"),
+        Question("range-frequency", spec, low=middle / 2, high=middle, counting="weight"),
+        Question("correlated-sum", spec, tau="median", counting="weight"),
         Question("correlated-count", spec, tau=middle),
-        Question("correlated-mean", spec, tau="q0.9"),
+        Question("correlated-mean", spec, tau="q0.9", counting="weight"),
     ]
     for question in questions:
         found = sketch.answer(question, estimator="windows")
@@ -104,7 +104,7 @@ def test_heavy_hitters_by_windows_list_the_same_values() -> None:
     """While everything is kept, windows list the same values with the same shares as the default estimator."""
     stream = STREAMS["keys"](600, 2)
     sketch = build(stream, 1, 0.05, 0.05)
-    question = Question("heavy-hitters", "exp:half_life=10m", top=5)
+    question = Question("heavy-hitters", "exp:half_life=10m", top=5, counting="weight")
     by_windows, plain = sketch.answer(question, estimator="windows"), sketch.answer(question)
     assert [item.estimate for item in by_windows.items] == pytest.approx([item.estimate for item in plain.items])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,16 @@ NEWEST = int(ROWS.t.max())
 FIRST = int(ROWS.t.min() - ROWS.t.min() % EPOCH)
 
 
+Ask = partial(Question, counting="weight")  # what the stream counts
+
+
 def settings_of(families: Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What ingest writes down of a stream: ε and δ of all families, and what some have of their own."""
     tables = {family: dict(own.get(family, {})) for family in families}
     if "exponential" in tables:
         tables["exponential"].setdefault("decay", DECAY)
-    return {"epsilon": EPSILON, "delta": 0.05, "families": list(families)} | tables
+    shared = {"epsilon": EPSILON, "delta": 0.05, "unique": True, "counting": "weight"}
+    return shared | {"families": list(families)} | tables
 
 
 def stored(
@@ -58,6 +63,7 @@ def stored(
             for family in families:
                 keywords = {"epsilon": EPSILON} | settings[family]
                 keywords |= {"span": EPOCH} if family in ("histogram", "qdigest") else {}
+                keywords |= {"counting": "weight"} if FAMILIES[family].one_mass else {}
                 sketches.append(FAMILIES[family].build(events(some), **keywords))
             ends = int(some.t.min()), int(some.t.max())
             parts.append(EpochSketches(name, start, EPOCH, len(some), float(some.w.sum()), *ends, sketches))
@@ -74,7 +80,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def picked(store: Store | Path, question: Question, *, past: bool = False) -> tuple[str, str]:
     """The family and why; a store that is at hand reads its catalogue once."""
     opened = store if isinstance(store, Store) else Store(store)
-    return pick(opened.catalogue().streams[STREAM], question, None, past)
+    found = pick(opened.catalogue().streams[STREAM], question, None, past)
+    return found.family, found.why
 
 
 def exact_within(answer: Any, exact: float) -> None:
@@ -89,21 +96,21 @@ def exact_within(answer: Any, exact: float) -> None:
 
 # A question with the family that answers it now under the built decay, now under another, and under any in the past.
 RULES = (
-    (Question("sum"), "exponential", "qdigest", "qdigest"),
-    (Question("count"), "qdigest", "qdigest", "qdigest"),
-    (Question("mean"), "qdigest", "qdigest", "qdigest"),
-    (Question("median"), "exponential", "qdigest", "qdigest"),
-    (Question("quantile", phi=0.9), "exponential", "qdigest", "qdigest"),
-    (Question("rank", value=300), "exponential", "qdigest", "qdigest"),
-    (Question("heavy-hitters", top=3), "exponential", "qdigest", "qdigest"),
-    (Question("frequency", value=300), "exponential", "qdigest", "qdigest"),
-    (Question("correlated-sum", tau=500), "exponential", "qdigest", "qdigest"),
-    (Question("correlated-sum", tau="median"), "exponential", "qdigest", "sample"),
-    (Question("correlated-count", tau=500), "qdigest", "qdigest", "qdigest"),
-    (Question("correlated-mean", tau=500), "qdigest", "qdigest", "sample"),
-    (Question("self-join"), "sample", "sample", "sample"),
-    (Question("sum", of="value"), "sample", "sample", "sample"),
-    (Question("mean", of="value"), "sample", "sample", "sample"),
+    (Ask("sum"), "exponential", "qdigest", "qdigest"),
+    (Ask("count"), "exponential", "qdigest", "qdigest"),
+    (Ask("mean"), "qdigest", "qdigest", "qdigest"),
+    (Ask("median"), "exponential", "qdigest", "qdigest"),
+    (Ask("quantile", phi=0.9), "exponential", "qdigest", "qdigest"),
+    (Ask("rank", value=300), "exponential", "qdigest", "qdigest"),
+    (Ask("heavy-hitters", top=3), "exponential", "qdigest", "qdigest"),
+    (Ask("frequency", value=300), "exponential", "qdigest", "qdigest"),
+    (Ask("correlated-sum", tau=500), "exponential", "qdigest", "qdigest"),
+    (Ask("correlated-sum", tau="median"), "exponential", "qdigest", "sample"),
+    (Ask("correlated-count", tau=500), "exponential", "qdigest", "qdigest"),
+    (Ask("correlated-mean", tau=500), "qdigest", "qdigest", "sample"),
+    (Ask("self-join"), "sample", "sample", "sample"),
+    (Ask("sum", of="value"), "sample", "sample", "sample"),
+    (Ask("mean", of="value"), "sample", "sample", "sample"),
 )
 
 
@@ -111,7 +118,7 @@ def under(question: Question, decay: str, as_of: int | None = None) -> Question:
     """The same question under another decay."""
     given = {name: getattr(question, name) for name in ("tau", "value", "top", "of", "low", "high")}
     phi = None if question.aggregate == "median" else question.phi
-    return Question(question.aggregate, decay, as_of, phi=phi, **given)
+    return Ask(question.aggregate, decay, as_of, phi=phi, **given)
 
 
 @pytest.mark.slow
@@ -135,9 +142,9 @@ def test_the_tightest_promise_is_picked(shared: Path, question: Question, built:
 
 def test_another_half_life_is_another_decay(shared: Path) -> None:
     """The exponential family answers its own decay, however it is written, and no other."""
-    assert picked(shared, Question("median", "exp:half_life=900s"))[0] == "exponential"
-    assert picked(shared, Question("median", "exp:half_life=16m"))[0] == "qdigest"
-    assert picked(shared, Question("median", "exp:half_life=15m,window=1d"))[0] == "qdigest"
+    assert picked(shared, Ask("median", "exp:half_life=900s"))[0] == "exponential"
+    assert picked(shared, Ask("median", "exp:half_life=16m"))[0] == "qdigest"
+    assert picked(shared, Ask("median", "exp:half_life=15m,window=1d"))[0] == "qdigest"
 
 
 def test_a_source_that_fell_silent_has_a_past_of_its_own(tmp_path: Path) -> None:
@@ -147,7 +154,7 @@ def test_a_source_that_fell_silent_has_a_past_of_its_own(tmp_path: Path) -> None
     stored(path, early, names=["silent"])
     stored(path, late, names=["busy"])
     end = int(early.t.max())
-    question = Question("median", DECAY, as_of=end)
+    question = Ask("median", DECAY, as_of=end)
     silent = Store(path).ask(STREAM, question, sources=["silent"])
     assert silent.estimate.family == "exponential"
     exact_within(silent, Oracle(early).answer(question))
@@ -156,48 +163,48 @@ def test_a_source_that_fell_silent_has_a_past_of_its_own(tmp_path: Path) -> None
 
 def test_short_windows_in_the_past_are_left_to_the_sample(shared: Path) -> None:
     """Ranges of an epoch that newer events share blur what a window much shorter than the epoch sees."""
-    assert picked(shared, Question("count", "window:1m"), past=False)[0] == "qdigest"
-    assert picked(shared, Question("count", "window:1m"), past=True)[0] == "sample"
-    assert picked(shared, Question("count", "window:1d"), past=True)[0] == "qdigest"
-    assert picked(shared, Question("median", "window:3m"), past=True)[0] == "sample"
-    assert picked(shared, Question("count", "none"), past=True)[0] == "qdigest"
+    assert picked(shared, Ask("count", "window:1m"), past=False)[0] == "qdigest"
+    assert picked(shared, Ask("count", "window:1m"), past=True)[0] == "sample"
+    assert picked(shared, Ask("count", "window:1d"), past=True)[0] == "qdigest"
+    assert picked(shared, Ask("median", "window:3m"), past=True)[0] == "sample"
+    assert picked(shared, Ask("count", "none"), past=True)[0] == "qdigest"
 
 
 def test_families_have_accuracies_of_their_own(tmp_path: Path) -> None:
     """A table of a family counts before what the stream says."""
     fine = stored(tmp_path / "histogram.duckdb", own={"histogram": {"epsilon": 0.1}})
-    assert picked(fine, Question("sum", "window:1h"))[0] == "histogram"
-    assert picked(fine, Question("mean", "window:1h"))[0] == "histogram"
-    assert picked(fine, Question("median", "window:1h"))[0] == "qdigest"
+    assert picked(fine, Ask("sum", "window:1h"))[0] == "histogram"
+    assert picked(fine, Ask("mean", "window:1h"))[0] == "histogram"
+    assert picked(fine, Ask("median", "window:1h"))[0] == "qdigest"
     fine = stored(tmp_path / "sample.duckdb", own={"sample": {"epsilon": 0.09, "delta": 0.01}})
-    family, why = picked(fine, Question("count", "window:1h"))
+    family, why = picked(fine, Ask("count", "window:1h"))
     assert family == "sample"
     assert "within 0.09 with probability 0.99" in why
     fine = stored(tmp_path / "qdigest.duckdb", own={"qdigest": {"epsilon": 0.3}})
-    assert picked(fine, Question("median", DECAY))[0] == "qdigest"
-    assert picked(fine, Question("sum", DECAY))[0] == "exponential"
+    assert picked(fine, Ask("median", DECAY))[0] == "qdigest"
+    assert picked(fine, Ask("sum", DECAY))[0] == "exponential"
 
 
 def test_a_sure_promise_comes_before_a_likely_one(tmp_path: Path) -> None:
     """Of equal widths the deterministic one, then the one that is first by name."""
     path = stored(tmp_path / "wane.duckdb", own={"sample": {"epsilon": 0.2}})
-    assert picked(path, Question("rank", "window:1h", value=3))[0] == "qdigest", "0.4 wide, both"
-    assert picked(path, Question("rank", DECAY, value=3))[0] == "exponential"
+    assert picked(path, Ask("rank", "window:1h", value=3))[0] == "qdigest", "0.4 wide, both"
+    assert picked(path, Ask("rank", DECAY, value=3))[0] == "exponential"
 
 
 def test_the_reason_names_the_guarantees(shared: Path) -> None:
     """Why this one: what it promises, and what each of the others would have."""
-    assert picked(shared, Question("sum", DECAY))[1] == (
+    assert picked(shared, Ask("sum", DECAY))[1] == (
         "the tightest guarantee of those stored: never outside its bounds, which rounding alone sets apart (others: "
         "histogram never outside bounds 0.4 wide, qdigest never outside bounds 0.2 wide, "
         "sample within 0.4 with probability 0.95)"
     )
-    assert picked(shared, Question("median", "window:1h"))[1] == (
+    assert picked(shared, Ask("median", "window:1h"))[1] == (
         "the tightest guarantee of those stored: never outside bounds 0.4 wide (others: sample within 0.4 with "
         "probability 0.95)"
     )
-    assert picked(shared, Question("self-join"))[1] == "the only stored family that answers self-join under this decay"
-    answer = Store(shared).ask(STREAM, Question("count"), family="histogram")
+    assert picked(shared, Ask("self-join"))[1] == "the only stored family that answers self-join as it is asked here"
+    answer = Store(shared).ask(STREAM, Ask("count"), family="histogram")
     assert answer.provenance.why == "asked for"
 
 
@@ -221,24 +228,24 @@ def test_a_family_that_lacks_epochs_comes_last(tmp_path: Path) -> None:
     path = stored(tmp_path / "wane.duckdb")
     execute(path, "DELETE FROM sketches WHERE family = 'qdigest' AND source = 'north' AND start = $1", [FIRST])
     store = Store(path)
-    assert picked(path, Question("count", "window:50m"))[0] == "histogram"
-    assert picked(path, Question("median", "window:50m"))[0] == "sample"
-    assert picked(path, Question("median", DECAY))[0] == "exponential"
-    for question in (Question("count", "none"), Question("median", DECAY)):
+    assert picked(path, Ask("count", "window:50m"))[0] == "histogram"
+    assert picked(path, Ask("median", "window:50m"))[0] == "sample"
+    assert picked(path, Ask("median", DECAY))[0] == "exponential"
+    for question in (Ask("count", "none"), Ask("median", DECAY)):
         assert store.ask(STREAM, question).provenance.complete
-    asked = store.ask(STREAM, Question("count"), family="qdigest")
+    asked = store.ask(STREAM, Ask("count"), family="qdigest")
     assert [(gap.source, gap.start) for gap in asked.provenance.missing] == [("north", FIRST)]
     execute(path, "DELETE FROM sketches WHERE source = 'east' AND start = $1", [FIRST])
-    assert picked(path, Question("count", "window:50m"))[0] == "qdigest", "where all lack some, all are judged alike"
+    assert picked(path, Ask("count", "window:50m"))[0] == "qdigest", "where all lack some, all are judged alike"
 
 
 def test_a_family_that_lacks_epochs_answers_what_no_other_can(tmp_path: Path) -> None:
     """To come last is not to be left out: an answer with its gaps named, as where it is the only family."""
     path = stored(tmp_path / "wane.duckdb", families=["histogram", "qdigest"])
     execute(path, "DELETE FROM sketches WHERE family = 'qdigest' AND source = 'north' AND start = $1", [FIRST])
-    answer = Store(path).ask(STREAM, Question("median", "window:50m"))
+    answer = Store(path).ask(STREAM, Ask("median", "window:50m"))
     assert answer.estimate.family == "qdigest"
-    assert picked(path, Question("count", "window:50m"))[0] == "histogram"
+    assert picked(path, Ask("count", "window:50m"))[0] == "histogram"
 
 
 @pytest.mark.parametrize("family", SURE)
@@ -253,7 +260,8 @@ def test_every_answer_is_within_its_bounds(shared: Path, family: str) -> None:
                 store.ask(STREAM, random_question(rng, ROWS, aggregate), family=family)
             continue
         for _ in range(6):
-            question = random_question(rng, ROWS, aggregate, [DECAY] if family == "exponential" else DECAYS)
+            decays = [DECAY] if family == "exponential" else DECAYS
+            question = random_question(rng, ROWS, aggregate, decays, counting="weight")
             if family == "exponential" and question.as_of is not None:
                 question = question.at(NEWEST + int(rng.integers(0, 5000)))
             answer = store.ask(STREAM, question, family=family)
@@ -282,19 +290,19 @@ def test_some_of_the_sources(shared: Path, sources: list[str]) -> None:
     for question, *_ in RULES[:4]:
         for decay in (DECAY, "window:30m"):
             answer = Store(shared).ask(STREAM, under(question, decay), sources=sources)
-            exact_within(answer, Oracle(rows).answer(under(question, decay)))
+            exact_within(answer, Oracle(rows).answer(under(question, decay, NEWEST)))
 
 
 def test_the_past_of_the_exponential_family(shared: Path, tmp_path: Path) -> None:
     """Asked for as of a time within an epoch it refuses in a sentence; between two epochs it is as sure as ever."""
     with pytest.raises(UnanswerableError, match="has no answer as of a time between"):
-        Store(shared).ask(STREAM, Question("sum", DECAY, as_of=FIRST + 900), family="exponential")
+        Store(shared).ask(STREAM, Ask("sum", DECAY, as_of=FIRST + 900), family="exponential")
     gap = ROWS.take(ROWS.t % EPOCH < EPOCH - 50)
     path = stored(tmp_path / "wane.duckdb", gap)
-    question = Question("median", DECAY, as_of=FIRST + 3 * EPOCH - 1)
+    question = Ask("median", DECAY, as_of=FIRST + 3 * EPOCH - 1)
     answer = Store(path).ask(STREAM, question, family="exponential")
     exact_within(answer, Oracle(gap).answer(question))
-    before = Store(path).ask(STREAM, Question("sum", DECAY, as_of=FIRST - 1), family="exponential")
+    before = Store(path).ask(STREAM, Ask("sum", DECAY, as_of=FIRST - 1), family="exponential")
     assert before.estimate.value == 0.0
 
 
@@ -303,22 +311,26 @@ def test_series(shared: Path) -> None:
     store, oracle = Store(shared), Oracle(ROWS)
     moments = np.linspace(FIRST + 700, NEWEST + 900, 25).astype(np.int64)
     for question in (
-        Question("count", "window:20m"),
-        Question("median", DECAY),
-        Question("sum", "poly:alpha=1,unit=5m"),
+        Ask("count", "window:20m"),
+        Ask("median", DECAY),
+        Ask("sum", "poly:alpha=1,unit=5m"),
     ):
         series, origin = store.series(STREAM, question, moments)
         assert (series.family, origin.family, series.confidence) == ("qdigest", "qdigest", 1.0)
         truth = np.array([oracle.answer(question.at(moment)) for moment in moments.tolist()])
         assert series.covers(truth, np.arange(len(moments)), 1e-11).all()
     later = NEWEST + np.arange(0, 4000, 250)
-    for question in (Question("sum", DECAY), Question("quantile", DECAY, phi=0.2), Question("rank", DECAY, value=500)):
+    for question in (Ask("sum", DECAY), Ask("quantile", DECAY, phi=0.2), Ask("rank", DECAY, value=500)):
         series, _ = store.series(STREAM, question, later, family="exponential")
         truth = np.array([oracle.answer(question.at(moment)) for moment in later.tolist()])
         assert series.covers(truth, np.arange(len(later)), 1e-11).all()
         assert (series.confidence, series.family) == (1.0, "exponential")
-    with pytest.raises(UnanswerableError, match="has no answer as of a time between"):
-        store.series(STREAM, Question("sum", DECAY), moments, family="exponential")
+    series, _ = store.series(STREAM, Ask("sum", DECAY), moments, family="exponential")
+    ends = series.as_of[series.as_of < NEWEST]
+    assert len(ends) == 5
+    assert set((ends + 1) % EPOCH) == {0}, "as of the past it has points at the ends of epochs"
+    truth = np.array([oracle.answer(Ask("sum", DECAY, moment)) for moment in series.as_of.tolist()])
+    assert series.covers(truth, np.arange(len(truth)), 1e-11).all()
 
 
 @pytest.mark.parametrize(
@@ -334,18 +346,18 @@ def test_series(shared: Path) -> None:
 def test_curves(shared: Path, decay: str, as_of: int | None, family: str) -> None:
     """The sum above every threshold and the value at every share: the exact curve runs between the two limits."""
     store, oracle = Store(shared), Oracle(ROWS)
-    question = Question("sum", decay, as_of)
+    question = Ask("sum", decay, as_of)
     taus = np.array([-5.0, 0, 1, 99.5, 250, 500, 501, 900, 999, 1000, math.inf])
     curve, origin = store.threshold_curve(STREAM, question, taus)
     assert (origin.family, origin.complete, curve.confidence) == (family, True, 1.0)
-    truth = np.array([oracle.answer(Question("correlated-sum", decay, as_of, tau=tau)) for tau in taus.tolist()])
+    truth = np.array([oracle.answer(Ask("correlated-sum", decay, as_of, tau=tau)) for tau in taus.tolist()])
     assert (curve.lower <= truth * (1 + 1e-11)).all()
     assert (truth * (1 - 1e-11) <= curve.upper).all()
     assert (np.diff(curve.upper) <= 0).all()
     shares = np.array([0.01, 0.25, 0.5, 0.75, 0.9, 0.999])
     curve, origin = store.quantile_curve(STREAM, question, shares)
     assert (origin.family, curve.confidence) == (family, 1.0)
-    truth = np.array([oracle.answer(Question("quantile", decay, as_of, phi=phi)) for phi in shares.tolist()])
+    truth = np.array([oracle.answer(Ask("quantile", decay, as_of, phi=phi)) for phi in shares.tolist()])
     assert ((curve.lower <= truth) & (truth <= curve.upper)).all()
     assert ((curve.lower <= curve.value) & (curve.value <= curve.upper)).all()
 
@@ -358,7 +370,7 @@ def test_a_damaged_payload_is_set_aside(tmp_path: Path, family: str) -> None:
     at = FIRST + 2 * EPOCH
     payload = payloads(path)["north", at, family]
     replace_payload(path, "north", at, flipped(payload, len(payload) // 2), family)
-    question = Question("sum", DECAY)
+    question = Ask("sum", DECAY)
     answer = Store(path).ask(STREAM, question, family=family)
     (gap,) = answer.provenance.missing
     assert (gap.source, gap.start, gap.length, gap.family) == ("north", at, EPOCH, family)
@@ -376,26 +388,27 @@ def test_families_that_cannot_answer_say_so(tmp_path: Path) -> None:
     alone = Store(stored(tmp_path / "alone.duckdb", families=["histogram"]))
     refusal = "the histogram family does not answer {}; it answers sum, count, mean"
     for question, words in (
-        (Question("median"), "median"),
-        (Question("quantile", DECAY, phi=0.9), "quantile"),
-        (Question("sum", of="value"), "sum of the value"),
+        (Ask("median"), "median"),
+        (Ask("quantile", DECAY, phi=0.9), "quantile"),
     ):
         with pytest.raises(UnanswerableError, match=re.escape(refusal.format(words))):
             alone.ask(STREAM, question)
-    curves = "family 'histogram' has no curves; sample, qdigest and exponential have"
+    curves = "family 'histogram' has no curves; sample, integral, qdigest and exponential have"
+    with pytest.raises(UnanswerableError, match="does not answer sum of the value, only of the weight"):
+        alone.ask(STREAM, Ask("sum", of="value"))
     with pytest.raises(UnanswerableError, match=re.escape(curves)):
-        alone.quantile_curve(STREAM, Question("sum"), [0.5])
+        alone.quantile_curve(STREAM, Ask("sum"), [0.5])
     with pytest.raises(UnanswerableError, match=re.escape(curves)):
-        alone.threshold_curve(STREAM, Question("sum"), [1.0])
+        alone.threshold_curve(STREAM, Ask("sum"), [1.0])
     with pytest.raises(UnanswerableError, match="inner product"):
-        alone.ask(STREAM, Question("inner-product"), sources=["east"], other="west")
+        alone.ask(STREAM, Ask("inner-product"), sources=["east"], other="west")
     both = Store(stored(tmp_path / "both.duckdb", families=["histogram", "exponential"]))
     with pytest.raises(UnanswerableError) as refused:
-        both.ask(STREAM, Question("median", "window:20m"))
-    wanted = "none of the stored families (exponential, histogram) answers median under window:20m"
+        both.ask(STREAM, Ask("median", "window:20m"))
+    wanted = "none of the stored families (exponential, histogram) answers median under window:20m as it is asked here"
     assert str(refused.value) == wanted
-    assert both.ask(STREAM, Question("median", DECAY)).estimate.family == "exponential"
-    assert both.ask(STREAM, Question("sum", "window:20m")).estimate.family == "histogram"
+    assert both.ask(STREAM, Ask("median", DECAY)).estimate.family == "exponential"
+    assert both.ask(STREAM, Ask("sum", "window:20m")).estimate.family == "histogram"
 
 
 def test_text_keys(tmp_path: Path) -> None:
@@ -403,37 +416,38 @@ def test_text_keys(tmp_path: Path) -> None:
     rows = STREAMS["keys"](3_000, 2).distinct()
     store, oracle = Store(stored(tmp_path / "wane.duckdb", rows)), Oracle(rows)
     for decay, family in ((DECAY, "exponential"), ("window:40m", "qdigest")):
-        top = store.ask(STREAM, Question("heavy-hitters", decay, top=5))
-        shares = oracle.shares(Question("heavy-hitters", decay))
+        top = store.ask(STREAM, Ask("heavy-hitters", decay, top=5))
+        shares = oracle.shares(Ask("heavy-hitters", decay))
         assert top.estimate.family == family
         assert next(iter(shares)) in [item.value for item in top.estimate.items]
         for item in top.estimate.items:
             assert item.lower - 1e-11 <= shares[item.value] <= item.upper + 1e-11
         for value in ("/index.html", "日本語", "never seen"):
-            question = Question("frequency", decay, value=value)
+            question = Ask("frequency", decay, value=value)
             answer = store.ask(STREAM, question)
             assert answer.estimate.family == family
             exact_within(answer, oracle.answer(question))
         with pytest.raises(UnanswerableError, match="needs ordered values"):
-            store.ask(STREAM, Question("median", decay))
+            store.ask(STREAM, Ask("median", decay))
 
 
 def promises() -> list[Any]:
     """Each question with each family that answers it."""
     asked = (
-        Question("count"),
-        Question("rank", value=300),
-        Question("frequency", value=300),
-        Question("range-sum", low=200, high=700),
-        Question("range-frequency", low=200, high=700),
-        Question("correlated-sum", tau=500),
-        Question("median"),
+        Ask("count"),
+        Ask("rank", value=300),
+        Ask("frequency", value=300),
+        Ask("range-sum", low=200, high=700),
+        Ask("range-frequency", low=200, high=700),
+        Ask("correlated-sum", tau=500),
+        Ask("median"),
     )
     return [
         pytest.param(question, family, id=f"{family}-{question.aggregate}")
         for question in asked
         for family in SURE
         if question.aggregate in FAMILIES[family].abilities.aggregates  # type: ignore[attr-defined]
+        if (family, question.aggregate) != ("exponential", "count")  # which it knows but for rounding
     ]
 
 
@@ -459,13 +473,13 @@ def test_a_family_that_this_wane_does_not_know_is_told_and_left_out(tmp_path: Pa
     """A store written by a newer wane: other families answer and say so; asked for by name, or alone, it is refused."""
     path = stored(tmp_path / "wane.duckdb", families=["histogram", "exponential"])
     execute(path, "UPDATE sketches SET family = 'newer' WHERE family = 'exponential'")
-    answer = Store(path).ask(STREAM, Question("sum", "window:20m"))
+    answer = Store(path).ask(STREAM, Ask("sum", "window:20m"))
     assert answer.estimate.family == "histogram"
     assert answer.provenance.why.endswith("; stored but not known to this version of wane: newer")
     with pytest.raises(UnanswerableError, match="family 'newer' is not known to this version of wane"):
-        Store(path).ask(STREAM, Question("sum"), family="newer")
+        Store(path).ask(STREAM, Ask("sum"), family="newer")
     with pytest.raises(UnanswerableError, match="not known to this version of wane: newer"):
-        Store(path).ask(STREAM, Question("median"))
+        Store(path).ask(STREAM, Ask("median"))
     execute(path, "DELETE FROM sketches WHERE family = 'histogram'")
     with pytest.raises(UnanswerableError, match="family 'newer' is not known"):
-        Store(path).ask(STREAM, Question("sum"))
+        Store(path).ask(STREAM, Ask("sum"))

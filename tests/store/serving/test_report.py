@@ -10,7 +10,7 @@ import pytest
 from sketches.units import SECOND, TimeUnit
 from store import InputFile, Reject, Run, SketchTables, Stream, commit
 from store.serving import report as reporting
-from store.serving.report import moment_text, report
+from store.serving.report import moment_text, report, report_lines
 from tests.support.stores import (
     EPOCH,
     NOON,
@@ -102,6 +102,8 @@ def test_the_ledger_in_numbers(path: Path) -> None:
         "conflicts": 3,
         "sketches": 1,
         "bytes": len(merged),
+        "repeats": 0,
+        "ahead": 0,
     }
     assert [run["run"] for run in calls["runs"]] == [2, 1]
     assert [run["run"] for run in another["runs"]] == [3]
@@ -205,6 +207,8 @@ def test_without_the_check_no_payload_is_read(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(reporting, "load", None)
     quick = report(path, check=False)
     found = [stream["streams"][0].pop("gaps") for stream in (whole, quick)]
+    assert whole["streams"][0].pop("distinct") is not None
+    assert quick["streams"][0].pop("distinct") is None
     assert quick == whole
     assert [(gap["source"], gap["start"], gap["family"]) for gap in found[0]] == [
         ("east", FIRST, "sample"),
@@ -221,7 +225,7 @@ def test_streams_are_told_apart(path: Path) -> None:
     execute(path, "DELETE FROM sketches WHERE stream = 'twin' AND start = ?", [FIRST])
     execute(path, "INSERT INTO set_aside VALUES ('twin', 'north', 0, 600, 'sample', 2, 'damaged', 'payload')")
     calls, twin = report(path, check=False)["streams"]
-    assert [calls] == before
+    assert [calls] == [stream | {"distinct": None} for stream in before]
     assert [(gap["source"], gap["start"]) for gap in twin["gaps"]] == [
         ("north", 0),
         ("east", FIRST),
@@ -235,9 +239,53 @@ def test_hundreds_of_thousands_of_sketches_are_counted_by_the_database(tmp_path:
     path = tmp_path / "wane.duckdb"
     commit(path, run_of([]))
     key = "'calls', 's' || i % 200, i // 200 * 600, 600"
-    execute(path, f"INSERT INTO epochs SELECT {key}, 2, 3.0, i, i FROM range(200000) many(i)")
+    execute(path, f"INSERT INTO epochs SELECT {key}, 2, 3.0, i, i, i FROM range(200000) many(i)")
     execute(path, f"INSERT INTO sketches SELECT {key}, 'sample', 1, 7, 1, 'payload' FROM range(200000) many(i)")
     (calls,) = report(path, check=False)["streams"]
     assert (calls["sources"], calls["epochs"], calls["events"], calls["gaps"]) == (200, 1000, 400_000, [])
     execute(path, "INSERT INTO sketches SELECT 'calls', 's0', 0, 600, 'integral', 1, 7, 1, 'payload'")
     assert len(report(path, check=False)["streams"][0]["gaps"]) == 199_999
+
+
+def test_rows_and_different_events_are_told_apart(path: Path) -> None:
+    """Events that two sources reported are rows of both, and one event each; the text says both numbers."""
+    (calls,) = report(path)["streams"]
+    assert calls["rows"] == calls["events"] == sum(len(rows) for rows in SOURCES.values()) > len(ROWS)
+    assert calls["source_rows"] == {name: len(rows) for name, rows in SOURCES.items()}
+    assert calls["distinct"]["lower"] <= len(ROWS.distinct()) <= calls["distinct"]["upper"]
+    first, second, *_ = list(report_lines(report(path), path))[2:]
+    assert first == f"calls: {calls['rows']:,} rows of 2 sources in 7 epochs"
+    assert second.startswith("  events       ")
+    assert "different ones" in second
+
+
+def test_too_many_sketches_are_not_read_for_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of different events is then unknown, and so it is where no family can tell."""
+    monkeypatch.setattr(reporting, "_MOST_PAYLOAD", 10)
+    (calls,) = report(path)["streams"]
+    assert calls["distinct"] is None
+    assert any("unknown" in line for line in report_lines(report(path), path))
+
+
+def test_weights_are_told_in_the_unit_of_the_user(tmp_path: Path) -> None:
+    """Epochs hold multiples of the step; the report has the weight as the rows had it."""
+    path = tmp_path / "wane.duckdb"
+    stream = Stream(STREAM, EPOCH, settings={"weight_step": 0.01})
+    rows = ROWS.take(ROWS.t < FIRST + EPOCH)
+    commit(path, Run(stream, SketchTables.of([part(rows, "east", FIRST)]), NOON, NOON))
+    (calls,) = report(path)["streams"]
+    assert calls["weight"] == pytest.approx(0.01 * rows.w.sum())
+
+
+def test_repeats_clocks_and_revoked_promises_are_told(path: Path) -> None:
+    """What runs saw, added up over all of them."""
+    promised = Stream(STREAM, EPOCH, settings={"unique": True})
+    commit(path, Run(promised, SketchTables.of([]), NOON, NOON, repeats=2, ahead=5))
+    commit(path, Run(promised, SketchTables.of([]), NOON, NOON, repeats=1, ahead=1))
+    found = report(path)
+    (calls,) = found["streams"]
+    assert (calls["repeats"], calls["ahead"]) == (3, 6)
+    lines = list(report_lines(found, path))
+    assert "  repeats      about 3 rows repeated an event of the same run" in lines
+    assert "  unique       revoked: 2 repeated rows were seen in the run of 2026-01-31 12:00:00 UTC" in lines
+    assert "  ahead        6 rows ahead of the clock of the run that brought them" in lines

@@ -77,7 +77,9 @@ def check(store: Store, path: Path, kind: int) -> int:
         expected = [known(min(number, origin.generation))["count"] for number in (1, 2, 3)]
         assert series.value.tolist() == expected
     elif kind == 2:
-        answer = store.ask(STREAM, Question("inner-product"), sources=["main"], other=source_of(1, 1))
+        answer = store.ask(
+            STREAM, Question("inner-product", counting="weight"), sources=["main"], other=source_of(1, 1)
+        )
         origin = answer.provenance
         expected = np.dot(known(origin.generation)["main"], known(origin.generation)["first"])
         assert answer.estimate.value == expected

@@ -38,13 +38,13 @@ def while_merging(patch: pytest.MonkeyPatch, act: Callable[[], object], times: i
     """Do something each time a commit merges, a few times; what it was given to merge."""
     seen: list[Overlap] = []
 
-    def acting(stream: str, found: Overlap) -> MergedOverlap:
+    def acting(stream: str, found: Overlap, **more: bool) -> MergedOverlap:
         seen.append(found)
         if len(seen) <= times:
             patch.setattr(transaction_module, "merge_overlap", merge_overlap)
             act()
             patch.setattr(transaction_module, "merge_overlap", acting)
-        return merge_overlap(stream, found)
+        return merge_overlap(stream, found, **more)
 
     patch.setattr(transaction_module, "merge_overlap", acting)
     return seen
@@ -70,7 +70,7 @@ def test_a_commit_in_between_is_not_lost(path: Path, monkeypatch: pytest.MonkeyP
     assert commit(path, run_of([part(LATE, "north", FIRST)])) == 3
     assert len(seen) == 2
     assert payloads(path) == {("north", FIRST, "sample"): Sample.build(events(EPOCH_ROWS)).to_bytes()}
-    ((*_, known, _, _, _),) = content(path)["epochs"]
+    ((*_, known, _, _, _, _),) = content(path)["epochs"]
     assert known == len(EPOCH_ROWS)
     assert len(content(path)["sketches"]) == 1
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from sketches import Question, Sample
+from sketches.encoding.envelope import FORMAT_VERSION
 from store import EpochSketches, InputFile, Reject, Run, Store, commit
 from store.schema import VERSION
 from tests.support.stores import EPOCH, NOON, PROCESSES, STREAM, beside, content, events, part, run_of
@@ -72,6 +73,7 @@ def epoch(number: int, with_late: bool) -> tuple[bytes, tuple[Any, ...]]:
         sum(one.weight for one in known),
         min(one.oldest for one in known),
         max(one.newest for one in known),
+        max(one.newest for one in known),
     )
     return sketch.to_bytes(), row
 
@@ -90,12 +92,13 @@ def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
         "streams": [(STREAM, 1, 1, EPOCH, json.dumps({}))][:generation],
         "epochs": [row for _, row in epochs.values()],
         "sketches": [
-            (*row[:4], "sample", 1, len(payload), min(number + 1, generation), payload)
+            (*row[:4], "sample", FORMAT_VERSION, len(payload), min(number + 1, generation), payload)
             for number, (payload, row) in epochs.items()
         ],
         "set_aside": [],
         "runs": [
-            (number, STREAM, NOON, NOON, number, number, 0, 1 + (number > 1), 0, written(number)) for number in numbers
+            (number, STREAM, NOON, NOON, number, number, 0, 1 + (number > 1), 0, written(number), 0, 0)
+            for number in numbers
         ],
         "files": [
             (number, STREAM, f"{number}.parquet", number, f"f{number}", number, number, None, None)

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from sketches import Question, Sample
+from sketches.encoding.envelope import FORMAT_VERSION
 from sketches.sampling.integral import Integral
 from sketches.units import TimeUnit
 from store import (
@@ -28,6 +30,7 @@ from store import (
     commit,
 )
 from store.schema import VERSION
+from store.serving.catalogue import Rejected
 from tests.support.oracle import Oracle
 from tests.support.stores import (
     EPOCH,
@@ -72,14 +75,17 @@ def test_a_run_is_stored_with_all_that_belongs_to_it(path: Path) -> None:
         rows=4,
         conflicts=2,
         labels={2**64 - 1: "/index.html"},
+        clock=70,
+        repeats=1,
+        ahead=2,
     )
     assert commit(path, run) == 1
     found = content(path)
     assert found["wane"] == [(VERSION, 1)]
     assert found["streams"] == [(STREAM, 1, 1000, EPOCH, '{"epsilon": 0.05}')]
-    assert found["epochs"] == [(STREAM, "north", 0, EPOCH, 3, 7.0, 5, 99)]
-    assert found["sketches"] == [(STREAM, "north", 0, EPOCH, "sample", 1, len(payload), 1, payload)]
-    assert found["runs"] == [(1, STREAM, NOON, NOON + timedelta(seconds=2), 4, 1, 2, 1, 0, len(payload))]
+    assert found["epochs"] == [(STREAM, "north", 0, EPOCH, 3, 7.0, 5, 99, 70)]
+    assert found["sketches"] == [(STREAM, "north", 0, EPOCH, "sample", FORMAT_VERSION, len(payload), 1, payload)]
+    assert found["runs"] == [(1, STREAM, NOON, NOON + timedelta(seconds=2), 4, 1, 2, 1, 0, len(payload), 1, 2)]
     assert found["files"] == [(1, STREAM, "a.parquet", 123, "f00", 4, 10**18, 5, 99)]
     assert found["rejects"] == [(1, STREAM, "no time", 1, '[{"id": 4, "time": null}]')]
     assert found["labels"] == [(STREAM, 2**64 - 1, "/index.html")]
@@ -142,7 +148,7 @@ def test_families_merge_each_for_itself(path: Path) -> None:
         commit(path, run_of([part(piece, "north", FIRST, families=("sample", "integral"))]))
     assert payloads(path) == {
         ("north", FIRST, "sample"): Sample.build(events(rows)).to_bytes(),
-        ("north", FIRST, "integral"): Integral.build(events(rows), decay="window:20m").to_bytes(),
+        ("north", FIRST, "integral"): Integral.build(events(rows), decay="window:20m", counting="weight").to_bytes(),
     }
 
 
@@ -384,3 +390,82 @@ def test_a_damaged_sketch_in_a_run_is_refused(path: Path) -> None:
     with pytest.raises(StoreError, match="the run brings a damaged sample sketch of stream 'calls', north from"):
         commit(path, replace(run_of([]), tables=SketchTables(good.epochs, bad)))
     assert content(path) == before
+
+
+def clocked(path: Path, rows: Rows, clock: int | None) -> None:
+    """A run of one epoch whose clock shows this time."""
+    commit(path, run_of([part(rows, "north", 0)], clock=clock))
+
+
+def at(*times: int) -> Rows:
+    """Events at these times, with ids of their own."""
+    return Rows.of("at", [1000 + time for time in times], list(times), [1] * len(times))
+
+
+def test_as_of_is_never_later_than_the_clock_of_the_run(path: Path) -> None:
+    """One sensor whose clock is ahead does not move the as-of time; the newest event is told all the same."""
+    clocked(path, at(10, 20, 590), 30)
+    held = Store(path).catalogue().streams[STREAM]
+    assert (held.as_of(), held.newest(["north"])) == (30, 590)
+    clocked(path, at(35), 40)
+    assert Store(path).catalogue().streams[STREAM].as_of() == 35
+    clocked(path, at(5), 100)
+    assert Store(path).catalogue().streams[STREAM].as_of() == 35, "an earlier run saw no later event in its time"
+
+
+def test_times_that_are_of_no_clock_count_as_they_are(path: Path) -> None:
+    """Where every event is ahead of the clock, or the clock is not known, the as-of time is the newest event."""
+    clocked(path, at(300, 400), 30)
+    assert Store(path).catalogue().streams[STREAM].as_of() == 400
+    other = path.with_name("other.duckdb")
+    clocked(other, at(10, 20), None)
+    assert Store(other).catalogue().streams[STREAM].as_of() == 20
+    empty = path.with_name("empty.duckdb")
+    commit(empty, run_of([]))
+    assert Store(empty).catalogue().streams[STREAM].as_of() is None
+
+
+def test_a_backfill_forgets_the_clock_of_what_it_replaces(path: Path) -> None:
+    """An epoch that is built anew has the clock of the run that built it."""
+    clocked(path, at(10, 20, 590), 30)
+    commit(path, run_of([part(at(10, 20), "north", 0)], clock=700, replacing=(0, EPOCH)))
+    assert Store(path).catalogue().streams[STREAM].as_of() == 20
+
+
+def test_the_catalogue_says_how_many_rows_were_rejected_and_mostly_why(path: Path) -> None:
+    """Over all runs: rows read, rows rejected, and the reason with the most rows."""
+    clocked(path, at(10), None)
+    assert Store(path).catalogue().streams[STREAM].rejected is None
+    commit(path, run_of([], rows=10, rejects=[Reject("no time", 3), Reject("no id", 2)]))
+    commit(path, run_of([], rows=30, rejects=[Reject("no id", 5)]))
+    found = Store(path).catalogue().streams[STREAM].rejected
+    assert found == Rejected(read=40, rows=10, reason="no id")
+    assert found.share == 0.25
+
+
+def said_unique(path: Path, found: list[EpochSketches], unique: bool = True, **more: Any) -> dict[str, Any]:
+    """Commit a run of a stream that says whether an event may come twice; the settings that the store then has."""
+    run = Run(Stream(STREAM, EPOCH, settings={"unique": unique}), SketchTables.of(found), NOON, NOON, **more)
+    commit(path, run)
+    return Store(path).catalogue().streams[STREAM].described
+
+
+def test_a_repeat_revokes_that_a_stream_has_none(path: Path) -> None:
+    """The store says when it was seen; a stream that says so again stays revoked, and so does one that was warned."""
+    assert said_unique(path, [part(at(10), "north", 0)]) == {"unique": True}
+    revoked = {"unique": False, "unique_revoked": "2 repeated rows were seen in the run of 2026-01-31 12:00:00 UTC"}
+    assert said_unique(path, [part(at(20), "north", 0)], repeats=2) == revoked
+    assert said_unique(path, [part(at(30), "north", 0)]) == revoked
+    assert said_unique(path, [part(at(40), "north", 0)], unique=False) == revoked
+    assert said_unique(path, [part(at(50), "north", 0)]) == revoked
+    other = path.with_name("other.duckdb")
+    assert said_unique(other, [part(at(10), "north", 0)], unique=False, repeats=1) == {"unique": False}
+    assert said_unique(other, [part(at(20), "north", 0)])["unique_revoked"].startswith("1 repeated row was seen")
+
+
+def test_events_that_come_again_in_a_later_run_are_repeats(path: Path) -> None:
+    """A stored event that a later run brings again is seen where the sketches forgive it, and revokes likewise."""
+    assert said_unique(path, [part(at(10, 20, 30), "north", 0)]) == {"unique": True}
+    assert said_unique(path, [part(at(15, 25), "north", 0)]) == {"unique": True}
+    assert said_unique(path, [part(at(20, 30, 40), "north", 0)])["unique_revoked"].startswith("2 repeated rows")
+    assert [row[10] for row in content(path)["runs"]] == [0, 0, 2]

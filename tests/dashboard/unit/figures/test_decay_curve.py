@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from dashboard.figures.decay_curve import decay_picture, decay_points
+from dashboard.view import by_number
 from sketches.decay import EXAMPLES, parse_decay
 from tests.support.oracle import DECAYS
 
-SPECS = [*EXAMPLES.values(), *DECAYS, "table:0=1,1m=0.9", "exp:half_life=30m,window=10m", "poly:alpha=0.001,unit=1m"]
+BY_AGE = [spec for spec in [*EXAMPLES.values(), *DECAYS] if not by_number(parse_decay(spec))]
+SPECS = [*BY_AGE, "table:0=1,1m=0.9", "exp:half_life=30m,window=10m", "poly:alpha=0.001,unit=1m"]
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -38,3 +40,12 @@ def test_a_decay_is_drawn_over_age_with_its_half() -> None:
     assert [shape.x0 for shape in figure.layout.shapes] == [1.0]
     assert decay_picture(ages, weights, math.inf, ("h", 3600.0)).layout.shapes == ()
     assert decay_picture(ages, weights, 9000.0, ("h", 3600.0)).layout.shapes == ()
+
+
+def test_a_decay_that_begins_elsewhere_than_at_one_is_drawn_whole() -> None:
+    """Its highest weight is inside the picture."""
+    decay = parse_decay("table:0=5,1h=0")
+    ages, weights = decay_points(decay)
+    figure = decay_picture(ages, weights, decay.half_age, ("h", 3600.0))
+    assert figure.layout.yaxis.range[1] > weights.max() == 5.0
+    assert figure.layout.yaxis.tickvals[-1] == 5.0

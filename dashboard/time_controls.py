@@ -1,0 +1,159 @@
+"""The controls of time in the sidebar: the window, the as-of time, and how much of the axis a chart shows."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import streamlit as st
+
+from dashboard import session, wording
+from dashboard.answer_cache import AnswerCache
+from dashboard.view import DURATIONS, NEWEST, by_number, check_span
+from sketches.durations import format_duration, human_duration, parse_duration
+from sketches.errors import WaneError
+from sketches.formatting import calendar_time
+from store.serving.catalogue import StoredStream
+from store.serving.timeline import read_moment
+
+WINDOWS: Final = ("", "5m", "15m", "1h", "6h", "12h", "1d", "3d", "7d", "28d")
+SPANS: Final = ("15m", "1h", "6h", "1d", "3d", "7d", "28d", "182d", "364d", "")
+
+
+def window() -> None:
+    """The age from which on events count nothing; a number of newest events is a window by itself."""
+    view = session.view()
+    if by_number(view.fading):
+        return
+    options = _with(WINDOWS, view.window)
+    st.selectbox(
+        "Window",
+        options,
+        format_func=lambda text: f"the last {human_duration(parse_duration(text))}" if text else "no limit",
+        accept_new_options=True,
+        help="Older events count nothing, whatever the fading is. Without fading this is a sliding window. Choose one, "
+        "or type a length such as 90m.",
+        **_duration_bound("window"),
+    )
+    _complaint("window")
+
+
+def _duration_bound(name: str) -> dict[str, Any]:
+    bound = session.bound(name)
+    return {"key": bound["key"], "on_change": _take_duration, "args": (name, bound["key"])}
+
+
+def _take_duration(name: str, key: str) -> None:
+    typed = st.session_state[key] or ""
+    st.session_state["problems"] = []
+    try:
+        session.change(**{name: check_span(typed)})
+    except WaneError as error:
+        st.session_state["drafts"][name] = (typed, str(error))
+
+
+def _complaint(name: str) -> None:
+    """Why the last typed text was refused. It is shown once: the box shows the old choice again."""
+    if found := st.session_state["drafts"].pop(name, None):
+        st.error(wording.safe(found[1]), icon=":material/block:")
+
+
+def as_of(answers: AnswerCache, stream: StoredStream) -> None:
+    """The time from which ages are counted."""
+    view = session.view()
+    zone = wording.zone(view.zone)
+    known = answers.extent(view, stream)
+    if known is None:
+        return
+    pinned = view.as_of != NEWEST
+    newest = calendar_time(known[1], stream.unit, zone)
+    oldest = calendar_time(known[0], stream.unit, zone)
+    chosen = view.moment(stream.unit)
+    shown = newest if chosen is None else calendar_time(chosen, stream.unit, zone)
+    if newest is None or oldest is None or shown is None:  # outside the calendar
+        session.text("As of", "as_of", lambda typed: _checked_moment(typed, stream), placeholder="the newest event")
+        return
+    key = "as-of kind"
+    session.put(key, "a time" if pinned else "newest event")
+    st.segmented_control(
+        "As of",
+        ["newest event", "a time"],
+        required=True,
+        key=key,
+        on_change=_take_pin,
+        args=(key, shown.isoformat(timespec="minutes") if shown.microsecond or shown.second else shown.isoformat()),
+        help="The age of an event is counted back from here. Newer events do not count.",
+        width="stretch",
+    )
+    if pinned:
+        key = "as-of time"
+        now = datetime.now(zone)  # Streamlit's first value, so it must be in the range
+        least = _sooner(min(oldest, now), timedelta(days=1))
+        most = _later(max(newest, shown, now), timedelta(days=366))
+        # In whole minutes, as the widget sends it back: otherwise it would report a change that nobody made.
+        session.put(key, shown.replace(tzinfo=None, second=0, microsecond=0))
+        st.datetime_input(
+            f"Time ({shown.tzname()})",
+            min_value=min(least, shown).replace(tzinfo=None, second=0, microsecond=0),
+            max_value=most.replace(tzinfo=None),
+            step=60,
+            key=key,
+            on_change=_take_time,
+            args=(key, view.zone),
+            label_visibility="collapsed",
+        )
+
+
+def _sooner(stamp: datetime, by: timedelta) -> datetime:
+    return stamp - by if stamp.replace(tzinfo=None) - datetime.min > by else stamp  # noqa: DTZ901
+
+
+def _later(stamp: datetime, by: timedelta) -> datetime:
+    return stamp + by if datetime.max - stamp.replace(tzinfo=None) > by else stamp  # noqa: DTZ901
+
+
+def _checked_moment(typed: str, stream: StoredStream) -> str:
+    if typed.strip() != NEWEST:
+        read_moment(typed.strip(), stream.unit)
+    return typed.strip()
+
+
+def _take_pin(key: str, moment: str) -> None:
+    session.change(as_of=moment if st.session_state[key] == "a time" else NEWEST)
+
+
+def _take_time(key: str, zone: str) -> None:
+    chosen: datetime | None = st.session_state[key]
+    if chosen is not None:
+        moment = chosen.replace(tzinfo=wording.zone(zone)).astimezone(UTC)
+        session.change(as_of=moment.replace(tzinfo=None).isoformat() + "Z")
+
+
+def span(answers: AnswerCache, stream: StoredStream) -> float:
+    """How far back the chart goes, in seconds."""
+    view = session.view()
+    known = answers.extent(view, stream)
+    whole = 0.0 if known is None else (known[1] - known[0]) * stream.unit.numerator / stream.unit.denominator
+    shorter = [text for text in SPANS if text and parse_duration(text) < whole]
+    st.select_slider(
+        "Chart shows",
+        _with([*shorter[-6:], ""], view.span),
+        format_func=lambda text: f"last {human_duration(parse_duration(text))}" if text else "all",
+        help="How much time the chart shows. It changes no answer.",
+        **session.bound("span"),
+    )
+    return parse_duration(view.span) if view.span else math.inf
+
+
+def _with(options: tuple[str, ...] | list[str], current: str) -> list[str]:
+    """The options with the current one among them, in the order of their length. An empty one stays first or last."""
+    if current in options:
+        return list(options)
+    filled = sorted([*(text for text in options if text), current], key=parse_duration)
+    return ["", *filled] if options[0] == "" else [*filled, ""]
+
+
+def half_lives(current: float) -> list[str]:
+    """Durations for a slider, with the current one among them."""
+    return sorted({*DURATIONS, format_duration(current)}, key=parse_duration)

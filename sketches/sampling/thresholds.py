@@ -1,0 +1,276 @@
+"""Sums, counts, means and shares over the values above a threshold τ that is itself an aggregate.
+
+τ is a multiple of a quantile or of the mean of all values and so has an interval of its own; half of the error
+probability goes to it. What lies above a threshold only shrinks as the threshold rises, so the sums at both ends of its
+interval enclose those at τ itself. The mean *value* above a threshold only rises with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sketches.arrays import Floats, Ints
+from sketches.question import Question, Threshold
+from sketches.sampling.coefficients import Coefficients
+from sketches.sampling.horvitz_thompson import FEW_TIMES, Sums
+from sketches.sampling.inquiry import Estimates, Inquiry
+from sketches.sampling.intervals import Total
+from sketches.sampling.piecewise_decay import TOLERANCE, PiecewiseDecay, too_faded
+from sketches.sampling.quantiles import quantiles
+from sketches.sampling.ratios import divide, mean_of_sums, share_limits
+from sketches.sampling.value_grid import WORTHWHILE, grid_of
+
+_BLOCKS: Final = 512  # of values, as for quantiles
+
+
+class _Taus(NamedTuple):
+    """The threshold at each as-of time with its limits; infinite where nothing counts."""
+
+    low: Floats
+    middle: Floats
+    high: Floats
+
+
+class _Around(NamedTuple):
+    """Sums over the events above the lower limit of the threshold, above its estimate, above its upper limit."""
+
+    many: Sums
+    middle: Sums
+    few: Sums
+
+
+_SumsAbove = Callable[[Coefficients], _Around]
+
+
+def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
+    """The answer at all as-of times at once."""
+    careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
+    taus = _thresholds(careful, threshold)
+    times = len(inquiry.as_of)
+    if times <= FEW_TIMES or len(inquiry.sample) == 0:
+        return _joined([_at_one_time(careful, taus, at) for at in range(times)])
+    found = _estimates(careful, taus, lambda coefficients: _sums_above(careful, coefficients, taus))
+    for at in too_faded(inquiry.sample.times, inquiry.sample.unit, inquiry.decay, inquiry.as_of).tolist():
+        exact = _at_one_time(careful, taus, at)
+        for name in ("value", "lower", "upper", "used"):
+            getattr(found, name)[at] = getattr(exact, name)[0]
+    return found
+
+
+def _thresholds(inquiry: Inquiry, threshold: Threshold) -> _Taus:
+    """τ over all events of the chosen sources, before any predicate."""
+    sample = inquiry.everything if inquiry.everything is not None else inquiry.sample
+    everything = replace(inquiry, sample=sample, everything=None, question=Question("mean", inquiry.decay, of="value"))
+    if threshold.phi is None:
+        mean = mean_of_sums(everything, everything.sums(everything.mean_coefficients))
+        value, lower, upper = mean.value, mean.lower, mean.upper
+    else:
+        value, lower, upper, _ = quantiles(
+            sample, inquiry.decay, inquiry.as_of, threshold.phi, inquiry.confidence, everything.unseen_unit
+        )
+    nothing = np.isnan(value)
+    ends = (np.where(nothing, np.inf, threshold.factor * number) for number in (lower, value, upper))
+    return _Taus(*(np.where(np.isnan(end), np.inf, end) for end in ends))
+
+
+def _at_one_time(inquiry: Inquiry, taus: _Taus, at: int) -> Estimates:
+    """With f of each row."""
+    one = replace(inquiry, as_of=inquiry.as_of[at : at + 1])
+    ends = _Taus(*(end[at : at + 1] for end in taus))
+
+    def sums(coefficients: Coefficients) -> _Around:
+        return _Around(*(one.sums(coefficients, one.between(float(end[0]), None)) for end in ends))
+
+    return _estimates(one, ends, sums)
+
+
+def _joined(parts: list[Estimates]) -> Estimates:
+    if not parts:
+        return Estimates(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+    return Estimates(
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.lower for part in parts]),
+        np.concatenate([part.upper for part in parts]),
+        np.concatenate([part.used for part in parts]),
+    )
+
+
+def _estimates(inquiry: Inquiry, taus: _Taus, sums: _SumsAbove) -> Estimates:
+    """Value and limits from the sums around the threshold."""
+    question = inquiry.question
+    if question.aggregate == "correlated-mean":
+        return _means(inquiry, taus, sums(inquiry.mean_coefficients))
+    if question.of_value:
+        return _value_sums(inquiry, sums)
+    around = sums(inquiry.sample.weight_coefficients)
+    many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit) for part in around)
+    if question.aggregate == "selectivity":
+        whole, used = inquiry.weight()
+        value, least, most = share_limits(middle, whole, inquiry.confidence)
+        lower = np.where(taus.low < taus.high, share_limits(few, whole, inquiry.confidence)[1], least)
+        upper = np.where(taus.low < taus.high, share_limits(many, whole, inquiry.confidence)[2], most)
+        return Estimates(value, lower, upper, used)
+    return Estimates(middle.value, *_enclosed(many, few, inquiry.confidence), around.middle.used)
+
+
+def _enclosed(many: Total, few: Total, confidence: float) -> tuple[Floats, Floats]:
+    return few.bounds(confidence)[0], many.bounds(confidence)[1]
+
+
+def _value_sums(inquiry: Inquiry, sums: _SumsAbove) -> Estimates:
+    """Σ w·v·f: the positive values above the threshold and the negative ones both grow fewer as it rises."""
+    sample = inquiry.sample
+    scale = max(abs(sample.least_value), abs(sample.greatest_value))
+    scale = scale if 0.0 < scale < np.inf else 1.0
+    sides = []
+    for sign, largest in ((1, sample.greatest_value), (-1, -sample.least_value)):
+        around = sums(sample.value_coefficients(sign, scale))
+        factor = max(float(largest) / scale, 0.0) if np.isfinite(largest) else 0.0
+        many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit, factor) for part in around)
+        sides.append((middle.value, *_enclosed(many, few, inquiry.confidence)))
+    (positive, least_positive, most_positive), (negative, least_negative, most_negative) = sides
+    value = (positive - negative) * scale
+    return Estimates(
+        value, (least_positive - most_negative) * scale, (most_positive - least_negative) * scale, around.middle.used
+    )
+
+
+def _means(inquiry: Inquiry, taus: _Taus, around: _Around) -> Estimates:
+    many, middle, few = (mean_of_sums(inquiry, sums) for sums in around)
+    certain = taus.low == taus.high
+    if inquiry.question.of_value:
+        lower, upper = np.fmin(many.lower, middle.lower), np.fmax(few.upper, middle.upper)
+    else:
+        tops = [sums.total(0, 1, 0, inquiry.unseen_unit).bounds(inquiry.confidence) for sums in around]
+        bottoms = [sums.total(2, 3, 1, inquiry.unseen_event).bounds(inquiry.confidence) for sums in around]
+        least, most = float(inquiry.sample.least_weight), float(inquiry.sample.greatest_weight)
+        lower = np.fmin(np.maximum(divide(tops[2][0], bottoms[0][1], least), least), middle.lower)
+        upper = np.fmax(np.minimum(divide(tops[0][1], bottoms[2][0], np.inf), most), middle.upper)
+    lower, upper = np.where(certain, middle.lower, lower), np.where(certain, middle.upper, upper)
+    return Estimates(middle.value, lower, upper, middle.used)
+
+
+def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> _Around:
+    """The sums around the threshold of each as-of time, in one pass over the rows for each time, or from a grid."""
+    sample, as_of = inquiry.sample, inquiry.as_of
+    if len(sample) >= WORTHWHILE:
+        return _sums_by_grid(inquiry, coefficients, taus)
+    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
+    linear = np.ascontiguousarray(coefficients.linear.T)
+    squared = np.ascontiguousarray(coefficients.squared.T)
+    sums = np.zeros((len(as_of), 3, linear.shape[1]))
+    squares = np.zeros((len(as_of), 3, squared.shape[1]))
+    used = np.zeros((len(as_of), 3), np.int64)
+    _add_above(
+        sample.times, sample.values.astype(np.float64), linear, squared, as_of, table.first, table.height, table.slope,
+        np.stack(taus, axis=1), sums, squares, used,
+    )  # fmt: skip
+    parts = (Sums(sums[:, which], squares[:, which], used[:, which], table.relative_error) for which in range(3))
+    return _Around(*parts)
+
+
+def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> _Around:
+    """The sums of the blocks of values above each threshold, and of the rows of the block that it cuts."""
+    sample, as_of = inquiry.sample, inquiry.as_of
+    stride = max(1, len(sample) // _BLOCKS)
+    found = grid_of(sample, coefficients, stride).sums(sample.unit, inquiry.decay, as_of)
+    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
+    parts = []
+    for tau in taus:
+        ranks = np.searchsorted(sample.sorted_values, tau, side="left")
+        whole = np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])  # the first block all above
+        sums, squares = (_from(blocks, whole) for blocks in (found.linear, found.squared))
+        stops = np.minimum(whole * stride, len(sample))
+        _add_ranks(
+            sample.times, coefficients.linear, coefficients.squared, sample.by_value, ranks, stops, as_of, table.first,
+            table.height, table.slope, sums, squares,
+        )  # fmt: skip
+        used = np.minimum(found.used, len(sample) - ranks)  # at most: those that have faded are not told apart
+        parts.append(Sums(sums, squares, used, found.relative_error))
+    return _Around(*parts)
+
+
+def _from(blocks: Floats, first: Ints) -> Floats:
+    """For each time the sum of the blocks from a number on."""
+    above = np.zeros((*blocks.shape[:2], blocks.shape[2] + 1))
+    above[:, :, :-1] = np.cumsum(blocks[:, :, ::-1], axis=2)[:, :, ::-1]
+    return np.ascontiguousarray(np.take_along_axis(above, first[:, None, None], axis=2)[:, :, 0])
+
+
+@njit(cache=True, nogil=True)
+def _add_ranks(
+    times: Ints,
+    linear: Floats,
+    squared: Floats,
+    order: Ints,
+    starts: Ints,
+    stops: Ints,
+    as_of: Ints,
+    first: Ints,
+    height: Floats,
+    slope: Floats,
+    sums: Floats,
+    squares: Floats,
+) -> None:
+    """For each time add the rows of a range of ranks in the order of values."""
+    for at in range(len(as_of)):
+        for rank in range(starts[at], stops[at]):
+            row = order[rank]
+            age = as_of[at] - times[row]
+            if age < 0 or age >= first[-1]:
+                continue
+            piece = np.searchsorted(first, age, side="right") - 1
+            factor = height[piece] + slope[piece] * (age - first[piece])
+            for which in range(len(linear)):
+                sums[at, which] += linear[which, row] * factor
+            for which in range(len(squared)):
+                squares[at, which] += squared[which, row] * factor * factor
+
+
+@njit(cache=True, nogil=True)
+def _add_above(
+    times: Ints,
+    values: Floats,
+    linear: Floats,
+    squared: Floats,
+    as_of: Ints,
+    first: Ints,
+    height: Floats,
+    slope: Floats,
+    taus: Floats,
+    sums: Floats,
+    squares: Floats,
+    used: Ints,
+) -> None:
+    """For each time walk from the newest row to the oldest and along the pieces of the decay.
+
+    A row is added to the highest of the three thresholds that it reaches; then what is above one is above the lower
+    ones.
+    """
+    for at in range(len(as_of)):
+        low, middle, high = taus[at, 0], taus[at, 1], taus[at, 2]
+        piece = 0
+        for row in range(np.searchsorted(times, as_of[at], side="right") - 1, -1, -1):
+            age = as_of[at] - times[row]
+            while piece < len(height) and age >= first[piece + 1]:
+                piece += 1
+            if piece == len(height):
+                break
+            if values[row] < low:
+                continue
+            which = 2 if values[row] >= high else (1 if values[row] >= middle else 0)
+            factor = height[piece] + slope[piece] * (age - first[piece])
+            used[at, which] += 1
+            for column in range(linear.shape[1]):
+                sums[at, which, column] += linear[row, column] * factor
+            for column in range(squared.shape[1]):
+                squares[at, which, column] += squared[row, column] * factor * factor
+        for which in range(1, -1, -1):
+            used[at, which] += used[at, which + 1]
+            sums[at, which] += sums[at, which + 1]
+            squares[at, which] += squares[at, which + 1]

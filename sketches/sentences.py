@@ -1,0 +1,112 @@
+"""What a question asks, in words: said beside every answer, so that nobody takes it for the answer to another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sketches.decay.functions import LastEvents
+from sketches.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a stream calls its value and its weight; empty where it has no name for it."""
+
+    value: str = ""
+    weight: str = ""
+
+    def of(self, column: str) -> str:
+        """The column in words, with its name.
+
+        >>> Names(value="duration_s").of("value"), Names().of("weight")
+        ('the value (duration_s)', 'the weight')
+        """
+        name = getattr(self, column)
+        return f"the {column} ({name})" if name and name != column else f"the {column}"
+
+
+NO_NAMES: Final = Names()
+
+
+def sentence(question: Question, names: Names = NO_NAMES, *, weighted: bool = True, counted: str = "events") -> str:
+    """What is asked, without the decay and the as-of time.
+
+    `weighted` says whether events have weights of their own; `counted` is what is counted, events or rows.
+
+    >>> sentence(Question("mean", high=60), Names(weight="loss"))
+    'the mean of the weight (loss), over events where the value is at most 60'
+    >>> sentence(Question("median"))
+    'the median of the value, each event counted once'
+    """
+    text = _subject(question, names, counted)
+    if not question.sums or question.of_value or question.threshold is not None:
+        text += _counting(question, weighted, counted)
+    if not weighted and question.sums and not question.of_value:
+        text += f", where all {counted} weigh 1"
+    if isinstance(question.decay, LastEvents):
+        text += f", among the newest {question.decay.count:,.0f} {counted}"
+    return f"{text}, over {counted} where {question.where.words()}" if question.where else text
+
+
+def _counting(question: Question, weighted: bool, counted: str) -> str:
+    if not weighted:
+        return ""
+    if question.by_weight:
+        return f", each {counted[:-1]} counted as often as its weight says"
+    return "" if question.aggregate in ("count", "correlated-count") else f", each {counted[:-1]} counted once"
+
+
+def _subject(question: Question, names: Names, counted: str) -> str:
+    value = names.of("value")
+    summed = names.of("value" if question.of_value else "weight")
+    tau = _tau(question)
+    match question.aggregate:
+        case "sum" | "mean":
+            return f"the {question.aggregate} of {summed}"
+        case "count":
+            return f"the number of {counted}"
+        case "correlated-sum" | "correlated-mean":
+            return f"the {question.aggregate.removeprefix('correlated-')} of {summed} where {value} is at least {tau}"
+        case "correlated-count":
+            return f"the number of {counted} where {value} is at least {tau}"
+        case "median":
+            return f"the median of {value}"
+        case "quantile":
+            shares = ", ".join(f"{phi:g}" for phi in question.phis or (question.phi or 0.0,))
+            return f"the {shares} quantile{'s' if question.phis else ''} of {value}"
+        case "selectivity" if question.tau is not None:
+            return f"the share of {counted} where {value} is at least {tau}"
+        case "selectivity" | "range-frequency":
+            return f"the share of {counted} where {value} is {_between(question)}"
+        case "range-sum":
+            return f"the sum of {summed} where {value} is {_between(question)}"
+        case "rank":
+            return f"the share of {counted} where {value} is at most {question.value}"
+        case "frequency":
+            return f"the share of {counted} where {value} is {_quoted(question.value)}"
+        case "heavy-hitters":
+            return f"the most frequent values of {value}"
+        case "self-join":
+            return f"the self-join size of {value}"
+        case _:
+            return f"the inner product of {value} in two sources"
+
+
+def _quoted(value: float | str | None) -> str:
+    """A value as it is: text in quotes."""
+    return f"'{value}'" if isinstance(value, str) else f"{value}"
+
+
+def _between(question: Question) -> str:
+    ends = [f"at least {question.low:g}"] if question.low is not None else []
+    return " and ".join([*ends, *([f"at most {question.high:g}"] if question.high is not None else [])])
+
+
+def _tau(question: Question) -> str:
+    threshold = question.threshold
+    if threshold is None:
+        return "" if question.tau is None else f"{question.tau:g}"
+    what = "mean" if threshold.phi is None else "median" if threshold.phi == 0.5 else f"{threshold.phi:g} quantile"
+    times = "" if threshold.factor == 1.0 else f"{threshold.factor:g} times "
+    return f"{times}the {what} of all of them"

@@ -1,0 +1,100 @@
+"""What a question adds up, as SQL: the decay by age, the newest events by number, and how often each event counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sketches.decay import Decay, parse_decay
+from sketches.decay.functions import LastEvents
+from sketches.event_rules import MAX_TIME
+from sketches.question import Question
+from sketches.units import TimeUnit
+from store.audit.conditions import Condition
+
+_ALWAYS: Final = -MAX_TIME - 1  # before every time
+_NO_DECAY: Final = parse_decay("none")
+
+# What each event adds. `number` is how many alike there are, `weight` is that of one, in the user's unit.
+EVENTS: Final = "number"
+WEIGHT: Final = "weight * number"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question at its as-of time to a table of events (t, v, w, weight, number)."""
+
+    question: Question
+    moment: int
+    table: str
+    since: int  # events at this time and before do not count
+    where: Condition
+
+    @property
+    def counted(self) -> str:
+        """How often the events of a row count."""
+        return WEIGHT if self.question.by_weight else EVENTS
+
+    @property
+    def summed(self) -> str:
+        """What they add to a sum: their weight, or their value as often as they count."""
+        return f"v::DOUBLE * {self.counted}" if self.question.of_value else WEIGHT
+
+    @property
+    def averaged(self) -> str:
+        """What a mean divides by."""
+        return self.counted if self.question.of_value else EVENTS
+
+    def faded(self, order: str = "", *, everything: bool = False) -> str:
+        """The rows with f; those that the question is about, or all. `order` names a sorted copy of the table."""
+        return (
+            "SELECT *, fade(($as_of - t)::DOUBLE * $numerator::DOUBLE / $denominator::DOUBLE) AS f "
+            f"FROM {self.table}{order} WHERE t <= $as_of AND t > {self.since} "
+            f"AND ({'true' if everything else self.where.sql})"
+        )
+
+    @property
+    def masses(self) -> str:
+        """By value, how much counts."""
+        return f"SELECT v, fsum({self.counted} * f) AS mass FROM ({self.faded()}) GROUP BY v"
+
+
+class DecayFunction:
+    """The decay of the current question, as a function for DuckDB: from ages in seconds to weights."""
+
+    def __init__(self) -> None:
+        self.decay: Decay | None = None
+
+    def __call__(self, ages: pa.Array | pa.ChunkedArray) -> pa.Array:
+        assert self.decay is not None
+        whole = ages.combine_chunks() if isinstance(ages, pa.ChunkedArray) else ages
+        weights = self.decay(np.from_dlpack(whole))
+        # `pa.array` of a numpy array would import pandas, which takes a second
+        return pa.Array.from_buffers(pa.float64(), len(weights), [None, pa.py_buffer(weights)])
+
+    def parameters(self, asked: Asked, unit: TimeUnit) -> dict[str, Any]:
+        """Set the decay of the question, and return the parameters of `Asked.faded` without those of its condition."""
+        decay = asked.question.decay
+        self.decay = _NO_DECAY if isinstance(decay, LastEvents) else decay
+        return {"as_of": asked.moment, "numerator": float(unit.numerator), "denominator": float(unit.denominator)}
+
+
+def beginning(decay: Decay, moment: int, table: str, unit: TimeUnit, execute: Callable[..., list[Any]]) -> int:
+    """The time up to which nothing counts: beyond the horizon of a decay f is 0, and so it is before the newest events.
+
+    The newest N events are the latest by time, together with those at the very time of the oldest of them.
+    """
+    if isinstance(decay, LastEvents):
+        [(first,)] = execute(
+            "SELECT max(t) FROM (SELECT t, sum(sum(number)) OVER (ORDER BY t DESC) AS so_far "
+            f"FROM {table} WHERE t <= $as_of GROUP BY t) WHERE so_far >= $count",
+            {"as_of": moment, "count": decay.count},
+        )
+        return _ALWAYS if first is None else first - 1
+    reach = decay.horizon * unit.denominator / unit.numerator
+    return max(moment - math.ceil(reach), _ALWAYS) if reach < MAX_TIME else _ALWAYS
