@@ -75,7 +75,7 @@ def _check_fixed(stream: StreamSettings, stored: StoredStream | None) -> None:
         if name in before and before[name] != value:
             raise SettingsError(
                 f"{name} of stream {stream.name!r} is {value!r}, but its stored sketches were built with "
-                f"{before[name]!r} and do not merge with others; give it back, or the stream another name"
+                f"{before[name]!r} and do not merge with others; set it to that, or give the stream another name"
             )
 
 

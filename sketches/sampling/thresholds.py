@@ -180,11 +180,12 @@ def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> 
     stride = max(1, len(sample) // _BLOCKS)
     found = grid_of(sample, coefficients, stride).sums(sample.unit, inquiry.decay, as_of)
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
+    linear_from, squared_from = _from_each(found.linear), _from_each(found.squared)
     parts = []
     for tau in taus:
         ranks = np.searchsorted(sample.sorted_values, tau, side="left")
         whole = np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])  # the first block all above
-        sums, squares = (_from(blocks, whole) for blocks in (found.linear, found.squared))
+        sums, squares = (_at(blocks, whole) for blocks in (linear_from, squared_from))
         stops = np.minimum(whole * stride, len(sample))
         _add_ranks(
             sample.times, coefficients.linear, coefficients.squared, sample.by_value, ranks, stops, as_of, table.first,
@@ -195,11 +196,16 @@ def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> 
     return _Around(*parts)
 
 
-def _from(blocks: Floats, first: Ints) -> Floats:
-    """For each time the sum of the blocks from a number on."""
+def _from_each(blocks: Floats) -> Floats:
+    """For each time the sum of the blocks from each of them on, and of none."""
     above = np.zeros((*blocks.shape[:2], blocks.shape[2] + 1))
-    above[:, :, :-1] = np.cumsum(blocks[:, :, ::-1], axis=2)[:, :, ::-1]
-    return np.ascontiguousarray(np.take_along_axis(above, first[:, None, None], axis=2)[:, :, 0])
+    np.cumsum(blocks[:, :, ::-1], axis=2, out=above[:, :, -2::-1])
+    return above
+
+
+def _at(blocks: Floats, first: Ints) -> Floats:
+    """For each time the number of one block."""
+    return np.ascontiguousarray(blocks[np.arange(len(first)), :, first])
 
 
 @njit(cache=True, nogil=True)

@@ -48,9 +48,7 @@ class ValueGrid:
 
     @cached_property
     def starts(self) -> Ints:
-        """The first row of each chunk, and the number of rows."""
-        rows = len(self.coefficients.times)
-        return np.append(np.arange(0, rows, CHUNK), rows)
+        return _starts(len(self.coefficients.times))
 
     @cached_property
     def cells(self) -> tuple[Floats, Floats, Floats, Floats]:
@@ -62,7 +60,7 @@ class ValueGrid:
     def sums(self, unit: TimeUnit, decay: Decay, as_of: Ints) -> BlockSums:
         """The decayed sums of all blocks at all times."""
         times = self.coefficients.times
-        lines = _Lines.of(times[self.starts[:-1]], times[self.starts[1:] - 1], unit, decay, as_of)
+        lines = _lines(times, unit, decay, as_of)
         plain, moment, square_plain, square_moment = self.cells
         whole, square_whole = self.whole
         linear = _products(lines.height, lines.slope, plain, moment, whole)
@@ -93,6 +91,26 @@ def grid_of(sample: PoissonSample, coefficients: Coefficients, stride: int) -> V
         grids[stride] = ValueGrid(coefficients, sample.blocks(stride), blocks)
     grid: ValueGrid = grids[stride]
     return grid
+
+
+def _starts(rows: int) -> Ints:
+    """The first row of each chunk, and the number of rows."""
+    return np.append(np.arange(0, rows, CHUNK), rows)
+
+
+_latest: list[tuple[Ints, TimeUnit, Decay, bytes, _Lines]] = []  # a threshold and the sums above it need the same ones
+
+
+def _lines(times: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> _Lines:
+    """The lines of all chunks; those asked for last are remembered."""
+    asked = as_of.tobytes()
+    for known, *about, moments, lines in _latest[:1]:
+        if known is times and about == [unit, decay] and moments == asked:
+            return lines
+    starts = _starts(len(times))
+    found = _Lines.of(times[starts[:-1]], times[starts[1:] - 1], unit, decay, as_of)
+    _latest[:] = [(times, unit, decay, asked, found)]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
