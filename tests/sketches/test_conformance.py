@@ -90,7 +90,7 @@ FAMILIES = [
     Family(
         "integral",
         Integral.build,
-        {"epsilon": 0.2, "decay": FADING, "counting": "weight"},
+        {"epsilon": 0.2, "decay": FADING, "counting": "weight", "scale": 1},
         {"epsilon": 0.3, "decay": "window:1h"},
         OF_UNITS,
         OF_UNITS_OF_KEYS,

@@ -96,12 +96,12 @@ ACCURACY_CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "spec"), ACCURACY_CASES)
 def test_estimates_are_within_epsilon_with_probability_one_minus_delta(name: str, spec: str) -> None:
-    """Theorems 3.1 to 3.3: over 60 seeds no question misses more often than δ = 0.05 explains (1 in 10,000 doubt)."""
-    missed, beyond = count_misses(STREAMS[name](6000, 1), spec, seeds=60, epsilon=0.1, delta=0.05)
-    allowed = binom.ppf(1 - 1e-4, 60, 0.05)
+    """Theorems 3.1 to 3.3: over 30 seeds no question misses more often than δ = 0.05 explains (1 in 10,000 doubt)."""
+    missed, beyond = count_misses(STREAMS[name](6000, 1), spec, seeds=30, epsilon=0.1, delta=0.05)
+    allowed = binom.ppf(1 - 1e-4, 30, 0.05)
     assert {question: n for question, n in missed.items() if n > allowed} == {}
     assert {question: n for question, n in beyond.items() if n > allowed} == {}
-    together = binom.ppf(1 - 1e-4, 60 * len(missed), 0.05)  # questions of one seed agree too often for a sharper count
+    together = binom.ppf(1 - 1e-4, 30 * len(missed), 0.05)  # questions of one seed agree too often for a sharper count
     assert sum(missed.values()) <= together
 
 
