@@ -14,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from benchmarks.report import publish, table
-from sketches.sampling.sample import Estimator
 from tests.support.coverage import Tally, questions_for, tally
 from tests.support.oracle import DECAYS
 from tests.support.streams import STREAMS
@@ -25,12 +24,10 @@ MATCHED = ("range-sum", "correlated-sum", "correlated-count", "correlated-mean")
 NAMES = tuple(name for name in STREAMS if name not in ("empty", "single", "sorted", "reversed"))
 
 
-def run(name: str, events: int, seeds: int, per_aggregate: int, estimator: Estimator, delta: float) -> list[Tally]:
+def run(name: str, events: int, seeds: int, per_aggregate: int, delta: float) -> list[Tally]:
     stream = STREAMS[name](events, 1)
     questions = questions_for(stream, per_aggregate, seed=5, decays=DECAYS)
-    if estimator == "windows":
-        questions = [q for q in questions if q.aggregate != "self-join" and q.of == "weight" and q.as_of is None]
-    return tally(stream, questions, range(seeds), epsilon=EPSILON, delta=delta, estimator=estimator)
+    return tally(stream, questions, range(seeds), epsilon=EPSILON, delta=delta)
 
 
 def percent(part: int, whole: int) -> str:
@@ -88,16 +85,11 @@ def main() -> None:
     chosen = options.parse_args()
     command = "python -m benchmarks.coverage"
     head = ("questions", "trials", "missed %", "above %", "below %", "worst question %", "beyond ε %")
-    settings: tuple[tuple[Estimator, float], ...] = (
-        ("horvitz-thompson", DELTA),
-        ("windows", DELTA),
-        ("horvitz-thompson", 0.01),
-    )
-    for estimator, delta in settings:
-        seeds = chosen.seeds if (estimator, delta) == settings[0] else chosen.seeds // 2
-        names = NAMES if (estimator, delta) == settings[0] else ("uniform", "bursty", "heavy-weights", "keys")
+    for delta in (DELTA, 0.01):
+        seeds = chosen.seeds if delta == DELTA else chosen.seeds // 2
+        names = NAMES if delta == DELTA else ("uniform", "bursty", "heavy-weights", "keys")
         with ProcessPoolExecutor(2) as pool:
-            jobs = [pool.submit(run, name, chosen.events, seeds, chosen.questions, estimator, delta) for name in names]
+            jobs = [pool.submit(run, name, chosen.events, seeds, chosen.questions, delta) for name in names]
             tallies = [one for job in jobs for one in job.result()]
         noise = sum(one.too_many(delta, 1e-3) for one in tallies)
         text = (
@@ -112,9 +104,8 @@ def main() -> None:
         ]
         for name, key in parts:
             text += table((name, *head), grouped(tallies, key)) + "\n\n"
-        if estimator == "horvitz-thompson":
-            text += table(("sampled events that match", *head), by_matches(tallies)) + "\n"
-        publish("accuracy.md", f"Estimator {estimator}, δ = {delta}", command, text)
+        text += table(("sampled events that match", *head), by_matches(tallies)) + "\n"
+        publish("accuracy.md", f"Estimator horvitz-thompson, δ = {delta}", command, text)
 
 
 if __name__ == "__main__":

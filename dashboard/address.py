@@ -9,6 +9,7 @@ from typing import Any, Final
 from zoneinfo import available_timezones
 
 from dashboard.view import (
+    BANDS,
     COMPARED,
     CURVES,
     MOST_COMPARED,
@@ -155,6 +156,7 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "top": _whole(1, 100),
     "share": _between(0.0, 0.5),
     "curve": _choice(*CURVES),
+    "band": _choice(*BANDS),
     "similar": lambda texts: _choice("on", "off")(texts) == "on",
     "compare": _choice(*COMPARED),
     "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_COMPARED - 1] if text),

@@ -110,13 +110,13 @@ class AnswerCache:
         chosen = [view.source, (view.other,)] if joined else [view.source]
         return tuple((sources, family) for sources in chosen)
 
-    def family(self, view: View, question: Question, *, charted: bool = False) -> str:
-        """The family that answers a question of the view: beside a chart, the one that draws it."""
+    def family(self, view: View, question: Question, *, charted: bool = False, curves: bool = False) -> str:
+        """The family that answers a question of the view: beside a chart or a curve, the one that draws it."""
         asked = replace(question, as_of=None) if charted else question
         return self._once(
-            ("family", view.stream, view.source, view.family, asked, charted),
+            ("family", view.stream, view.source, view.family, asked, charted, curves),
             lambda: self.store.family_for(
-                view.stream, asked, sources=view.source, family=view.family or None, past=charted
+                view.stream, asked, sources=view.source, family=view.family or None, past=charted, curves=curves
             ),
         )
 
@@ -170,28 +170,33 @@ class AnswerCache:
 
     def quantiles(self, view: View, stream: StoredStream, shares: Floats = SHARES) -> tuple[Curve, Provenance]:
         """The value at every share, under the view's decay; share by share where the family draws no curve."""
-        question = _of_all(view, stream, "median")
+        question, together = _of_all(view, stream, "median"), view.band == "all"
 
         def find() -> tuple[Curve, Provenance]:
             family = view.family or None
             if self._draws(view, question):
-                return self.store.quantile_curve(view.stream, question, shares, sources=view.source, family=family)
+                return self.store.quantile_curve(
+                    view.stream, question, shares, sources=view.source, family=family, together=together
+                )
             chosen = _thinned(shares)
             asked = replace(question, aggregate="quantile", phi=None, phis=tuple(chosen.tolist()))
             answer = self.store.ask(view.stream, asked, sources=view.source, family=family)
             return _curve(chosen, [answer]), answer.provenance
 
-        return self._once(("quantiles", view.stream, view.source, view.family, question, shares.tobytes()), find)
+        key = ("quantiles", view.stream, view.source, view.family, question, shares.tobytes(), together)
+        return self._once(key, find)
 
     def thresholds(self, view: View, stream: StoredStream, at: Floats) -> tuple[Curve, Provenance]:
         """The view's sum, count or mean at or above every threshold; one by one where the family draws no curve."""
-        question = _of_all(view, stream, view.curve)
+        question, together = _of_all(view, stream, view.curve), view.band == "all"
 
         def find() -> tuple[Curve, Provenance]:
             family = view.family or None
             asked = replace(question, aggregate=f"correlated-{view.curve}", tau=0.0)
             if self._draws(view, asked):
-                return self.store.threshold_curve(view.stream, question, at, sources=view.source, family=family)
+                return self.store.threshold_curve(
+                    view.stream, question, at, sources=view.source, family=family, together=together
+                )
             chosen = _thinned(at)
             found = [
                 self.store.ask(view.stream, replace(asked, tau=tau), sources=view.source, family=family)
@@ -199,11 +204,12 @@ class AnswerCache:
             ]
             return _curve(chosen, found), found[-1].provenance
 
-        return self._once(("thresholds", view.stream, view.source, view.family, question, at.tobytes()), find)
+        key = ("thresholds", view.stream, view.source, view.family, question, at.tobytes(), together)
+        return self._once(key, find)
 
     def _draws(self, view: View, question: Question) -> bool:
-        """Whether the family that answers a question draws whole curves."""
-        return family_of(self.family(view, question)).abilities.curves
+        """Whether a family that answers a question draws whole curves."""
+        return family_of(self.family(view, question, curves=True)).abilities.curves
 
     def steps(self, view: View, stream: StoredStream) -> list[float]:
         """The values that a slider goes through: those at equal shares of all stored events, each once."""

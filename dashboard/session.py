@@ -6,7 +6,7 @@ click in a chart and a copied address all move every widget. Text that is refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,6 +71,19 @@ def bound(name: str, place: str = "") -> dict[str, Any]:
     value = getattr(view(), name)
     put(key, list(value) if isinstance(value, tuple) else value)
     return {"key": key, "on_change": _take, "args": (name, key)}
+
+
+def segments(label: str, names: Mapping[str, str], choice: str, **more: Any) -> None:
+    """A row of buttons for a choice of the view: its values with what each is called."""
+    st.segmented_control(
+        label,
+        list(names),
+        format_func=names.__getitem__,
+        required=True,
+        label_visibility="collapsed",
+        **more,
+        **bound(choice),
+    )
 
 
 def put(key: str, value: Any) -> None:

@@ -27,6 +27,7 @@ NEWEST: Final = ""  # as of the newest event
 COMPARED: Final = ("decays", "sources", "times")
 MOST_COMPARED: Final = 4
 CURVES: Final = ("sum", "count", "mean")  # against a threshold
+BANDS: Final = ("each", "all")  # points of a curve at which its limits hold: each by itself, all at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class View:
     top: int = 10
     share: float = 0.0
     curve: str = "sum"
+    band: str = "each"
     similar: bool = False
     compare: str = "decays"
     against: tuple[str, ...] = ()

@@ -28,3 +28,16 @@ def frozen(column: NDArray[_Number]) -> NDArray[_Number]:
     view = np.require(column, requirements=["C", "A"]).view()
     view.flags.writeable = False
     return view
+
+
+def apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Limits moved apart where whole numbers have more digits than floats: then each stands for its neighbours too.
+
+    >>> [float(limit[0]) - 2.0**60 for limit in apart(np.array([2.0**60]), np.array([2.0**60]))]
+    [-128.0, 256.0]
+    """
+    wide = np.maximum(np.abs(lower), np.abs(upper)) >= 2.0**53
+    return (
+        np.where(wide, np.nextafter(lower, -np.inf), lower),
+        np.where(wide, np.nextafter(upper, np.inf), upper),
+    )

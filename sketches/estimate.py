@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Floats
+from sketches.guarantees import left_out
 
 _DIGITS: Final = 6  # shown; whole numbers of a million and more keep all of theirs
 _DOWN: Final = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
@@ -45,11 +46,18 @@ class Estimate:
     as_of: int
     used: int  # kept events that carry decayed weight in this answer
     items: tuple[Item, ...] = ()
+    unlisted: float | None = None  # of a list: no value that it leaves out has a larger share; None: not known
 
     @property
     def exact(self) -> bool:
-        """True where the interval is a point: every event that counts was kept."""
-        return self.lower == self.value == self.upper
+        """True where the interval is a point, and every interval of a list: every event that counts was kept."""
+        points = ((self.value, self.lower, self.upper), *((one.estimate, one.lower, one.upper) for one in self.items))
+        return all(lower == value == upper for value, lower, upper in points)
+
+    @property
+    def left_out(self) -> str:
+        """Of a list: what no other value exceeds, as a sentence; empty where nothing is known."""
+        return left_out(self.unlisted)
 
     def as_dict(self) -> dict[str, Any]:
         """The command line's JSON shape: ``value`` is called ``estimate``, NaN and infinity become null."""
@@ -73,6 +81,8 @@ class Estimate:
                 }
                 for item in self.items
             ]
+        if self.unlisted is not None:
+            shape["unlisted"] = self.unlisted
         return shape
 
 
@@ -100,13 +110,17 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Estimates with limits along an axis; each point's interval holds at `confidence` by itself."""
+    """Estimates with limits along an axis.
+
+    Each point's interval holds at `confidence` by itself or, where they hold `together`, all of them at once do.
+    """
 
     at: Floats
     value: Floats
     lower: Floats
     upper: Floats
     confidence: float
+    together: bool = False
 
 
 def outward(limit: float, *, up: bool) -> float:

@@ -5,13 +5,13 @@ A family is one class that extends `Sketch`, one line in `sketches.registry` and
 
 - how its sketches are built from events, merged to be stored, and written as bytes;
 - how the sketches of many sources and epochs stand side by side to be asked (`gather`, `side_by_side`);
-- what it answers (`abilities`), and what it promises for a question before anybody looks at the answer (`promise`);
+- what it answers (`abilities`), and how wide an interval to expect for a question before anybody looks at the answer
+  (`promise`);
 - what one stored sketch covers (`scope`).
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ from sketches.encoding.envelope import Envelope, load
 from sketches.errors import CorruptError, DecayError, EventError, IncompatibleError, UnanswerableError, WaneError
 from sketches.estimate import Curve, Estimate, Series
 from sketches.events import Events, Extremes, Kind
+from sketches.holdings import Holdings
 from sketches.question import Counting, Question
 
 DEFAULT_EPSILON: Final = 0.05
@@ -87,26 +88,37 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """How wide an interval a family's guarantee allows: of the answer for sums and counts, else of all that counts."""
+    """How wide an interval to expect of a family, for one question to what is stored; the same measure for all of them.
+
+    Sums, counts, means and joins: over the answer. Shares: as it is. Quantiles: as a share of the ranks. Lists: as wide
+    as a listed share's interval, or as the share that a value left out may have beyond the listed ones.
+    """
 
     width: float
-    certain: bool  # it holds always, not only with some probability
-    words: str
+    certain: bool  # the interval holds always, not only with some probability
 
     @classmethod
     def certainly(cls, width: float) -> Promise:
         """A promise that never fails."""
-        return cls(width, True, f"never outside bounds {width:.3g} wide")
+        return cls(width, True)
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """How the stored sketches of a family were built: its own settings, those of its stream, the length of an epoch."""
+    """How the stored sketches of a family were built (its own settings, those of its stream, the length of an epoch),
+    and what the store holds of the sources that are asked."""
 
     own: Mapping[str, Any]
     shared: Mapping[str, Any]
     epoch_seconds: float
     weighted: bool = True  # whether the stream's events have weights of their own
+    holdings: Holdings | None = None  # None: nothing is stored yet
+    other: Holdings | None = None  # of the second side of an inner product
+
+    @property
+    def stored(self) -> Holdings:
+        """What the store holds of the sources; where nothing is stored yet, one epoch of a million events."""
+        return self.holdings if self.holdings is not None else Holdings.one_epoch(self.epoch_seconds)
 
     @property
     def epsilon(self) -> float:
@@ -123,17 +135,6 @@ class Built:
             return parse_decay(str(self.own["decay"])) if "decay" in self.own else None
         except DecayError:
             return None
-
-    @property
-    def likely(self) -> str:
-        """The probability of a promise that may fail, in words."""
-        return f"with probability {1.0 - self.delta:.3g}"
-
-    def past_factor(self, decay: Decay) -> float:
-        """By how much an interval as of the past is wider, where later events of the same epoch blur its edges: the
-        more, the longer an epoch is beside the time that the decay looks back."""
-        age = decay.half_age
-        return 1.0 + (self.epoch_seconds / age if age > 0.0 else math.inf)
 
     @property
     def counting(self) -> Counting:
@@ -168,12 +169,15 @@ class Askable(ABC):
     def series(self, question: Question, as_of: ArrayLike) -> Series:
         """The same question at many as-of times, in one pass."""
 
-    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
-        """The sum over the events with v ≥ τ for many thresholds τ, at one as-of time."""
+    def threshold_curve(self, question: Question, thresholds: ArrayLike, *, together: bool = False) -> Curve:
+        """The sum over the events with v ≥ τ for many thresholds τ, at one as-of time.
+
+        Its limits hold at each point by itself or, if asked `together`, at all points at once.
+        """
         raise UnanswerableError("this family has no curves")
 
-    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
-        """The value at each share φ, at one as-of time."""
+    def quantile_curve(self, question: Question, shares: ArrayLike, *, together: bool = False) -> Curve:
+        """The value at each share φ, at one as-of time; its limits hold as those of `threshold_curve`."""
         raise UnanswerableError("this family has no curves")
 
 
@@ -302,9 +306,8 @@ class Sketch(Askable):
 
     @classmethod
     def promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
-        """What the family promises for a question, by its settings alone; None where it does not answer it.
-
-        `past` says that the answer is as of times before the newest event.
+        """What to expect of the family for a question, from its settings and what is stored, never from an answer; None
+        where it does not answer it. `past` says that the answer is as of times before the newest event.
         """
         if not cls.abilities.include(question) or (past and not cls.abilities.past):
             return None
@@ -317,7 +320,11 @@ class Sketch(Askable):
     @classmethod
     @abstractmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
-        """The promise for a question that `abilities` allow; None where the settings rule it out."""
+        """The promise for a question that `abilities` allow; None where the settings rule it out.
+
+        `built.stored.faded(question)` is what the store holds as the question's decay weighs it; `sketches.holdings`
+        has what all families assume of values and thresholds.
+        """
 
 
 def refuse(family: str, abilities: Abilities, question: Question) -> None:

@@ -15,11 +15,12 @@ from numba import njit
 
 from sketches.arrays import Floats, Ints
 from sketches.decay import Decay
-from sketches.decay.functions import LastEvents
+from sketches.decay.functions import LastEvents, NoDecay, Window
 from sketches.event_rules import MAX_TIME
 from sketches.units import TimeUnit
 
 _BEFORE_ALL: Final = -(1 << 63)
+FAINT: Final = 1e-306  # numbers below this have few digits
 _CHUNK: Final = 1 << 21  # of moments and ranges at a time
 
 
@@ -28,7 +29,7 @@ class Ranges(Protocol):
 
     def __len__(self) -> int: ...
 
-    def factors(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+    def limits(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
         """The least and the greatest f of an event in each range; one row per moment."""
 
     def alive(self, decay: Decay, moments: Ints, rows: Ints) -> Ints:
@@ -62,6 +63,19 @@ class TimeRanges:
         _ages(moments, self.first, self.last, np.float64(unit.numerator), np.float64(unit.denominator), oldest, newest)
         least, most = decay(oldest), decay(newest)
         return np.minimum(least, most, out=least), most
+
+    def limits(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+        """The same moved outwards where f has few digits, or is above 0 and too small to be a number."""
+        least, most = self.factors(decay, moments)
+        if isinstance(decay, NoDecay | Window | LastEvents) or not (most < FAINT).any():
+            return least, most
+        least[least < FAINT] = 0.0
+        horizon = decay.horizon * self.unit.denominator / self.unit.numerator
+        now = moments[:, None]
+        counts = now >= self.first
+        if horizon < 2.0 * MAX_TIME:
+            counts &= elapsed(np.maximum(now, self.last), self.last) <= horizon + 1.0
+        return least, np.where(counts, np.maximum(most, FAINT), most)
 
     def _among_newest(self, count: float, moments: Ints) -> tuple[Floats, Floats]:
         """1 for ranges whose events are surely, and possibly, among the newest `count` up to each moment."""

@@ -225,6 +225,7 @@ def test_query_for_people(store: str, capsys: pytest.CaptureFixture[str]) -> Non
         "upper",
         "confidence",
         "200",
+        "not listed",
         "as of",
         "from",
         "why",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -114,8 +115,12 @@ def _near_zero(lines: Sequence[Line]) -> bool:
     return bool(lows and highs and min(lows) >= 0 and min(lows) < 0.6 * max(highs))
 
 
-def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace]:
-    """A line over its band. Bounds that always hold have a solid edge, probable ones a dotted edge."""
+def _traces(line: Line, colour: str, axis: Axis, *, several: bool, lowest: float = -math.inf) -> list[Trace]:
+    """A line over its band. Bounds that always hold have a solid edge, probable ones a dotted edge.
+
+    The band is one closed polygon for each stretch without a gap: filled up to another line, Plotly would draw it
+    through the gaps as well. A stretch of a single point is an upright line, and its estimate a dot.
+    """
     value = _without(line.value, line.inside)
     lower, upper = line.band
     certain = line.confidence >= 1
@@ -124,15 +129,16 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
     shared: Trace = {"type": "scatter", "x": _times_as_text(line.at), **({"legendgroup": colour} if several else {})}
     traces = []
     if known.any() and not exact:
-        whole = np.where(known, 1.0, np.nan)
         edge = {"width": 1.2, "color": colour} if certain else {"width": 0.8, "color": colour, "dash": "dot"}
-        band = {**shared, "mode": "lines", "line": edge, "opacity": 0.7, "hoverinfo": "skip"}
-        traces.append({**band, "y": upper * whole, "showlegend": False})
         traces.append(
             {
-                **band,
-                "y": lower * whole,
-                "fill": "tonexty",
+                **shared,
+                **_polygons(shared["x"], np.maximum(lower, lowest), upper, known),
+                "mode": "lines",
+                "line": edge,
+                "opacity": 0.7,
+                "hoverinfo": "skip",
+                "fill": "toself",
                 "fillcolor": faint(colour, 0.28 if certain else 0.16),
                 "name": "certain bounds" if certain else f"{percent_text(line.confidence)} interval",
                 "showlegend": not several,
@@ -142,12 +148,13 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
     affected = line.reached if line.reached is not None and line.reached.any() else None
     hover = [axis.hover_texts(*numbers) for numbers in zip(value.tolist(), lower.tolist(), upper.tolist(), strict=True)]
     drawn = {**shared, "customdata": hover}
+    firm = value if affected is None else _without(value, affected)
     number = f"{label}<b>%{{customdata[0]}}</b>"
     traces.append(
         {
             **drawn,
-            "y": value if affected is None else _without(value, affected),
-            "mode": "lines+markers" if len(value) == 1 else "lines",
+            "y": firm,
+            **_dots(firm),
             "name": in_figure(line.name) if several else ("exact" if exact else "estimate"),
             "line": {"color": colour, "width": 2.2},
             "hovertemplate": number + " (%{customdata[1]} to %{customdata[2]})<extra></extra>",
@@ -157,14 +164,38 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool) -> list[Trace
         traces.append(
             {
                 **drawn,
-                "y": np.where(affected, value, np.nan),
-                "mode": "lines",
+                "y": (dotted := np.where(affected, value, np.nan)),
+                **_dots(dotted),
                 "name": "without the missing epochs",
                 "line": {"color": colour, "width": 1.6, "dash": "dot"},
                 "hovertemplate": number + " incomplete<extra></extra>",
             }
         )
     return traces
+
+
+def _polygons(at: Sequence[Any] | Floats, lower: Floats, upper: Floats, known: Flags) -> Trace:
+    """The corners of one closed polygon for each stretch of known limits, with a gap after each."""
+    x: list[Any] = []
+    y: list[float | None] = []
+    for first, stop in _stretches(known):
+        there = list(at[first:stop])
+        x += [*there, *reversed(there), there[0], None]
+        y += [*upper[first:stop].tolist(), *reversed(lower[first:stop].tolist()), float(upper[first]), None]
+    return {"x": x[:-1], "y": y[:-1]}
+
+
+def _dots(value: Floats) -> Trace:
+    """How a line is drawn whose single points, between two gaps, would not show without a dot."""
+    alone = np.zeros(len(value), bool)
+    alone[[first for first, stop in _stretches(np.isfinite(value)) if stop == first + 1]] = True
+    return {"mode": "lines+markers", "marker": {"size": np.where(alone, 6, 0)}} if alone.any() else {"mode": "lines"}
+
+
+def _stretches(known: Flags) -> list[tuple[int, int]]:
+    """Where each stretch begins and where it has ended."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]]).astype(np.int8)))
+    return [(int(first), int(stop)) for first, stop in edges.reshape(-1, 2)]
 
 
 def along(
@@ -179,7 +210,8 @@ def along(
     height: int = 360,
 ) -> go.Figure:
     """A curve with its band along an axis other than time, and one marked point."""
-    traces = _traces(line, COLOURS[0], y, several=False)
+    lowest, logarithmic = _log_axis(line) if log_y else (-math.inf, {"rangemode": "tozero"})
+    traces = _traces(line, COLOURS[0], y, several=False, lowest=lowest)
     shapes = []
     if clickable:
         traces[-1] |= {"mode": "lines+markers", "marker": {"size": 5}}
@@ -201,10 +233,23 @@ def along(
         traces,
         height,
         x={**({"type": "log", "dtick": 1} if log_x else {}), **x.settings},
-        y={**({"type": "log", "dtick": 1} if log_y else {"rangemode": "tozero"}), **y.settings},
+        y={**logarithmic, **y.settings},
         shapes=shapes,
         hovermode="closest" if clickable else "x",
     )
+
+
+def _log_axis(line: Line) -> tuple[float, Trace]:
+    """A logarithmic axis for a line above 0. A limit at or below 0 has no place there: the band goes on below."""
+    lower, upper = line.band
+    drawn = np.concatenate([line.value, lower, upper])
+    drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+    axis: Trace = {"type": "log", "dtick": 1}
+    if len(drawn) == 0 or not (lower <= 0).any():
+        return -math.inf, axis
+    least, most = float(np.log10(drawn.min())), float(np.log10(drawn.max()))
+    margin = 0.05 * (most - least + 1)
+    return 10 ** (least - 1 - 10 * margin), {**axis, "range": [least - margin, most + margin]}
 
 
 def _times_as_text(at: Sequence[Any] | Floats) -> Sequence[Any] | Floats:

@@ -13,7 +13,7 @@ from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.lines import over_time
 from dashboard.series_chart import series_line
-from dashboard.view import COMPARED, MOST_COMPARED, View, largest_sources
+from dashboard.view import MOST_COMPARED, View, largest_sources
 from sketches.arrays import Ints
 from sketches.decay import parse_decay
 from sketches.durations import human_duration, parse_duration
@@ -78,14 +78,7 @@ def _drawn(
 def _choices(stream: StoredStream) -> None:
     """What is compared with what."""
     view = session.view()
-    st.segmented_control(
-        "Compare",
-        list(COMPARED),
-        format_func=NAMES.__getitem__,
-        required=True,
-        label_visibility="collapsed",
-        **session.bound("compare"),
-    )
+    session.segments("Compare", NAMES, "compare")
     if view.compare == "decays":
         for number, column in enumerate(st.columns(MOST_COMPARED - 1)):
             with column:

@@ -14,7 +14,7 @@ from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, along
-from dashboard.view import CURVES, View, is_keyed
+from dashboard.view import View, is_keyed
 from sketches.arrays import Floats
 from sketches.errors import WaneError
 from sketches.estimate import Curve
@@ -22,6 +22,7 @@ from sketches.formatting import number_text, percent_text
 from store import Provenance
 from store.serving.catalogue import Catalogue, StoredStream
 
+BAND_NAMES: Final = {"each": "Band for each point by itself", "all": "Band for all points at once"}
 CURVE_NAMES: Final = {"sum": "Sum", "count": "Count", "mean": "Mean"}
 
 
@@ -41,6 +42,8 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         return
     with components.guarded():
         notices.beside(answers.quantiles(view, stream)[1], stream)
+    wider = "Read off one point, or judge the whole curve: a band for all points at once is wider."
+    session.segments("Error band", BAND_NAMES, "band", help=wider)
     left, right = st.columns(2, gap="medium")
     with left, components.guarded():
         quantiles(answers, view, stream)
@@ -78,6 +81,17 @@ def quantiles(answers: AnswerCache, view: View, stream: StoredStream) -> None:
     components.show(figure, "quantiles", "The value at every share, with its error band")
     texts = [f"{percent_text(phi)}: **{wording.safe(number_text(_at(curve, phi)))}**" for phi in (0.5, 0.9, 0.99)]
     st.caption(" · ".join(texts) + f" {wording.safe(components.units_of(stream).value)}")
+    st.caption(band_words(curve))
+
+
+def band_words(curve: Curve) -> str:
+    """How sure a band is, and of what."""
+    if curve.confidence >= 1.0:
+        return "The exact curve is never outside the band."
+    confidence = percent_text(curve.confidence)
+    if curve.together:
+        return f"The whole exact curve is inside the band at {confidence} confidence."
+    return f"Each point of the band holds by itself at {confidence} confidence; some point of a curve may lie outside."
 
 
 def _at(curve: Curve, phi: float) -> float:
@@ -94,14 +108,7 @@ def above(answers: AnswerCache, stream: StoredStream) -> None:
 
 def _above(answers: AnswerCache, stream: StoredStream) -> None:
     view = session.view()
-    st.segmented_control(
-        "Curve of the",
-        list(CURVES),
-        format_func=CURVE_NAMES.__getitem__,
-        required=True,
-        label_visibility="collapsed",
-        **session.bound("curve"),
-    )
+    session.segments("Curve of the", CURVE_NAMES, "curve")
     curve, _ = answers.quantiles(view, stream)
     at = taus(curve)
     if len(at) == 0:
@@ -198,6 +205,7 @@ def as_json(view: View, curve: Curve, sums: Curve, provenance: Provenance) -> di
         "decay": view.fading.spec,
         "as_of": view.as_of or "newest",
         "confidence": curve.confidence,
+        "together": curve.together,
         "generation": provenance.generation,
         "points": [dict(zip(head, row, strict=True)) for row in rows],
     }

@@ -115,6 +115,8 @@ def _lists(answers: AnswerCache, view: View, stream: StoredStream) -> bool:
             + (f", {counted_by}" if counted_by else "")
         )
         components.show(ranking(answer.estimate.items), "top-values", "Shares of the most frequent values")
+        if answer.estimate.left_out:
+            st.caption(f"{wording.safe(answer.estimate.left_out)}.")
     with right:
         st.markdown("**Ranks** under both decays")
         if isinstance(other, Answer):

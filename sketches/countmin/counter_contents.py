@@ -6,20 +6,24 @@ its counters, and at least that less ε_cm of the total, except by chance (paper
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from sketches.arrays import Floats, Ints, Limits, Words
-from sketches.countmin.counter_places import places_of
+from sketches.countmin.counter_places import ZERO_CODE, places_of
 from sketches.countmin.ecm_parameters import EcmParameters
 from sketches.decay.functions import LastEvents
+from sketches.event_rules import MAX_TIME
 from sketches.events import Extremes, Kind, Labels
 from sketches.question import Question
-from sketches.time_ranges import TimeRanges
+from sketches.time_ranges import TimeRanges, elapsed
 
 Factors = Callable[[TimeRanges, slice], tuple[Floats, Floats]]  # least and greatest f by range, for some moments
 
@@ -53,6 +57,18 @@ class CounterContents:
     def has_ranges(self) -> bool:
         """Whether there are sketches of dyadic ranges."""
         return self.kind is Kind.INTEGER and self.parameters.bits > 0
+
+    @cached_property
+    def beyond_codes(self) -> Words:
+        """The ends of the domain that stand for values beyond it as well, because some came."""
+        last = (1 << self.parameters.bits) - 1
+        ends = [(0, self.extremes.least_value < 0), (last, self.extremes.greatest_value > last)]
+        return np.array([ZERO_CODE + end for end, crossed in ends if self.has_ranges and crossed], np.uint64)
+
+    @property
+    def beyond(self) -> bool:
+        """Whether values outside the domain came."""
+        return len(self.beyond_codes) > 0
 
     def contents_of(self, question: Question, moments: Ints, cells: NDArray[np.intp]) -> Limits:
         """The decayed content of some counters: value, lower and upper limit, a row a moment, a column a counter.
@@ -101,15 +117,54 @@ class CounterContents:
         return found[0], np.maximum(found[1], 0.0) * (1.0 - rounding), found[2] * (1.0 + rounding)
 
     def total(self, question: Question, moments: Ints) -> Limits:
-        """What all arrivals weigh, which the last counter holds."""
+        """What all arrivals weigh: limits by the last counter, which holds all, and between them the rows' mean sum.
+
+        The errors of a row's counters cancel out, so its sum is nearer than the last counter (E §6.1).
+        """
         contents = self.contents_of(question, moments, np.array([len(self.bounds) - 2]))
-        value, lower, upper = (limit[:, 0] for limit in contents)
+        lower, upper = contents[1][:, 0], contents[2][:, 0]
         if isinstance(question.decay, LastEvents) and self.counts_events:
             # of the newest N there are N, or all that came, and more only where several came at the time of the oldest
             count = question.decay.count
             lower = np.maximum(lower, np.minimum(count, self.begin_of_newest(count, moments)[2]))
-            value, upper = np.maximum(value, lower), np.maximum(upper, lower)
-        return value, lower, upper
+            upper = np.maximum(upper, lower)
+        return np.clip(self._mean_of_rows(question, moments), lower, upper), lower, upper
+
+    def _mean_of_rows(self, question: Question, moments: Ints) -> Floats:
+        """What the counters of a row of values hold together, in the mean over the rows."""
+        times, masses = self._times
+        decay, unit = question.decay, self.parameters.unit
+        stops = np.searchsorted(times, moments, side="right")
+        if isinstance(decay, LastEvents):
+            sums = np.concatenate(([0.0], np.cumsum(masses)))
+            begins = (np.searchsorted(times, begin) for begin in self.begin_of_newest(decay.count, moments)[:2])
+            narrow, wide = (sums[np.maximum(stops, begin)] - sums[begin] for begin in begins)
+            return np.asarray((narrow + wide) / (2.0 * self.parameters.rows))
+        reach = decay.horizon * unit.denominator / unit.numerator
+        found = np.zeros(len(moments))
+        for at, (now, stop) in enumerate(zip(moments.tolist(), stops.tolist(), strict=True)):
+            begin = int(np.searchsorted(times, now - math.ceil(reach) - 1)) if reach < MAX_TIME // 2 else 0
+            ages = unit.seconds(elapsed(np.array(now), times[begin:stop]))
+            found[at] = decay(ages) @ masses[begin:stop]
+        return found / self.parameters.rows
+
+    @cached_property
+    def _times(self) -> tuple[Ints, Floats]:
+        """All times of entries in the rows of values, and what came then: half of an entry's arrivals but the newest at
+        its start, the others at its end."""
+        log = slice(0, self.bounds[self.parameters.rows * self.parameters.width])
+        half = self.size[log] / 2.0
+        newest = np.minimum(half, 0.5)
+        times, places = np.unique(np.concatenate((self.start[log], self.end[log])), return_inverse=True)
+        masses = np.bincount(places, np.concatenate((half - newest, half + newest)), minlength=len(times))
+        return times, masses.astype(np.float64)
+
+    def widened(self, counters: int) -> CounterContents:
+        """The same counters with limits that hold for so many of them at once: those of a sample are wider then."""
+        if self.certain:
+            return self
+        tail = self.parameters.sketch_delta / 2.0
+        return replace(self, error=self.error * float(ndtri(tail / counters) / ndtri(tail)))
 
     @property
     def counts_events(self) -> bool:
@@ -155,27 +210,15 @@ class CounterContents:
         salts = parameters.salts[level * parameters.rows : (level + 1) * parameters.rows]
         return places_of(codes, salts, parameters.width, level * parameters.rows).astype(np.intp)
 
-    def point_masses(self, question: Question, moment: int, codes: Words, level: int = 0) -> Limits:
-        """What codes weigh: at most the least of their counters, and at least that less ε_cm of all, but for chance."""
-        moments = np.array([moment], np.int64)
-        cells = self.cells_of(codes, level)
-        distinct, places = np.unique(cells, return_inverse=True)
-        shape = cells.shape
-        value, lower, upper = (
-            limit[0][places].reshape(shape).min(axis=1) for limit in self.contents_of(question, moments, distinct)
-        )
-        excess = self.parameters.sketch_error * self.total(question, moments)[2][0]
-        return value, np.maximum(lower - excess, 0.0), upper
-
     def shares_of(self, mass: Limits, total: tuple[float, float, float]) -> Limits:
         value, lower, upper = mass
         whole, least, most = total
         if most == 0.0:
             return np.full(len(value), np.nan), np.zeros(len(value)), np.ones(len(value))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             high = np.minimum(np.nan_to_num(upper / least, nan=1.0, posinf=1.0), 1.0) if least else np.ones(len(value))
-        low = lower / most
-        return np.clip(value / max(whole, 1e-300), low, high), low, high
+            low = lower / most
+            return np.clip(value / max(whole, 1e-300), low, high), low, high
 
 
 def _since(begins: Ints, moments: Ints) -> Factors:

@@ -8,8 +8,8 @@ import numpy as np
 from sketches.arrays import Ints, Words
 from sketches.countmin.counter_places import place_of, places_of
 from sketches.countmin.ecm_parameters import EcmParameters
-from sketches.countmin.randomised_waves import LEVELS, Waves, capacity, levels_of
-from sketches.countmin.window_logs import Logs, laid_out, room, sizes_of
+from sketches.countmin.randomised_waves import LEVELS, Waves, apart, capacity, levels_of
+from sketches.countmin.window_logs import Logs, laid_out, refuse_more, room, sizes_of
 from sketches.errors import EventError
 from sketches.events import Events, Kind
 from sketches.hashing import event_hashes, finalise_one, salt
@@ -21,6 +21,7 @@ def count_logs(times: Ints, codes: Words, weights: Ints, kind: Kind, parameters:
     if len(times) == 0:
         nothing = np.zeros(0, np.int64)
         return Logs(np.zeros(cells + 1, np.int64), nothing, nothing, np.zeros(cells, np.int64))
+    refuse_more(float(weights.sum(dtype=np.float64)))
     shape = (parameters.levels(kind), parameters.rows, parameters.width)
     totals = _totals(codes, weights, parameters.salts, *shape)
     bounds, ranks = laid_out(totals, room(parameters.window_error), parameters.keeping == "eh")
@@ -29,7 +30,7 @@ def count_logs(times: Ints, codes: Words, weights: Ints, kind: Kind, parameters:
 
 
 def count_waves(events: Events, times: Ints, codes: Words, parameters: EcmParameters) -> Waves:
-    """Randomised waves: which arrivals are at which level depends on the event's hash alone."""
+    """Randomised waves: which arrivals are at which level depends on the event's hash, and which copy of it it is."""
     if events.weights is not None:
         raise EventError("randomised waves count arrivals, so weights must be 1; keep 'eh' or 'dw' counts weights")
     cells, kind = parameters.cells(events.kind), events.kind
@@ -39,7 +40,7 @@ def count_waves(events: Events, times: Ints, codes: Words, parameters: EcmParame
     words = values.astype(np.int64).view(np.uint64) if values.dtype == np.int32 else values
     ones = np.ones(len(ids), np.uint64)
     hashes = event_hashes(ids, clock.view(np.uint64), words, ones, np.uint64(salt(parameters.seed, LEVELS)))
-    level = levels_of(hashes)
+    level = levels_of(apart(hashes))
     most = capacity(parameters.window_error, parameters.delta / 2.0)
     parts = [Waves.of(np.full(len(times), cells - 1), times, level, cells, most)]
     for dyadic in range(parameters.levels(kind)):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -21,9 +22,10 @@ from sketches.countmin.askable_counters import ABILITIES, FAMILY, RESTRICTED, As
 from sketches.countmin.counter_places import clamped
 from sketches.countmin.counting import count_logs, count_waves, heavy_rows
 from sketches.countmin.ecm_parameters import EcmParameters, Keeping, Purpose
+from sketches.countmin.expected_widths import ecm_width
 from sketches.countmin.log_bytes import read_logs, write_logs
 from sketches.countmin.randomised_waves import Waves, capacity
-from sketches.countmin.window_logs import Basis, Logs, aggregated, room
+from sketches.countmin.window_logs import Basis, Logs, aggregated, refuse_more, room
 from sketches.decay.functions import LastEvents
 from sketches.encoding.bodies import read_head, write_head
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
@@ -47,20 +49,20 @@ class Ecm(Sketch):
     with `bits`, rank, quantiles, and counts (or sums) and shares over v ≥ tau or a range. Under any decay, or over the
     newest N events.
 
-    Guarantee: with D the decayed count (or sum), a frequency errs by at most ε·D with probability 1 - δ over the seed
-    (E, Theorems 1 and 3), an inner product by at most ε·D·D' where built for `purpose="inner"` (Theorem 2). Heavy
-    hitters of φ: every value with a share of φ + ε is listed, and with probability 1 - δ none with less than φ (Theorem
-    5). D itself is never outside its bounds. The logs of epochs and sources that are asked together lose nothing; what
-    is merged to be stored h times has counters that err by (1 + ε)^(h + 1) - 1 instead of ε (E §5.1), and answers say
-    so.
+    Guarantee: D, the decayed count (or sum), is never outside its bounds. With probability 1 - δ over the seed a
+    frequency, a sum over a range, a quantile or an inner product is inside its bounds, and all intervals of a list of
+    heavy hitters together with the share that no value exceeds that it leaves out. As of the newest event a frequency
+    errs by at most ε·D (E, Theorems 1 and 3), an inner product by at most ε·D·D' where built for `purpose="inner"`
+    (Theorem 2), and a list of φ has every value with a share of φ + ε. The logs of epochs and sources that are asked
+    together lose nothing; what is merged to be stored h times has counters that err by (1 + ε)^(h + 1) - 1 instead of ε
+    (E §5.1), and answers say so.
 
-    Not bounded: heavy hitters as of a time before the newest event, of which some may be missing unless built with
-    `bits`; values below ε·D, of which the estimate is only an upper bound; sums over ranges err by ε_cm·D for each of
-    up to `bits` dyadic parts. Rows that come twice count twice. Over the newest N events, where these begin is known
-    but for an entry of the log of all arrivals, which widens the intervals; the promise of Theorem 5 is then only that
-    no value with a share of φ is missing. With `basis="count"` it is known exactly, ties cut; but only the newest N
-    arrivals or all of them can be asked for, as-of times are numbers of arrivals, and such sketches cannot be merged (E
-    §5.1, Figure 2).
+    Not bounded: values below ε·D, of which the estimate is only an upper bound; which values a list leaves out as of a
+    time before the newest event, unless built with `bits`; randomised waves whose merged sketches held copies of a row.
+    A sum over a range has up to 2·bits - 2 dyadic parts that each err. Rows that come twice count twice. Over the
+    newest N events, where these begin is known but for an entry of the log of all arrivals, which widens the intervals.
+    With `basis="count"` it is known exactly, ties cut; but only the newest N arrivals or all of them can be asked for,
+    as-of times are numbers of arrivals, and such sketches cannot be merged (E §5.1, Figure 2).
 
     Memory: (e/ε_cm)·ln(1/δ) counters of O(log N/ε_sw) times each: ε = δ = 0.1 keeps 168 counters, 22,000 times of a
     million arrivals, 45 kB on the wire; with `bits` as many more for each bit.
@@ -82,7 +84,7 @@ class Ecm(Sketch):
 
     parameters: EcmParameters
     logs: Logs | Waves = field(repr=False)
-    depth: int  # aggregations between the arrivals and these logs: h
+    depth: int  # aggregations between the arrivals and these logs: h; of waves, which lose nothing, of the same times
     candidates: Words = field(repr=False)  # codes of every value that was heavy in some suffix
     kind: Kind
     labels: Labels = field(repr=False)
@@ -187,20 +189,12 @@ class Ecm(Sketch):
             return None  # names are kept of values that were heavy up to the newest event
         if built.own.get("basis", "time") != "time" or (built.own.get("keeping") == "rw" and joins):
             return None
-        ranged = question.aggregate in NEEDS_ORDER
-        if question.where:
-            ranged = True
-            if not bits or question.where.key is not None or question.aggregate not in RESTRICTED:
-                return None
-        width = 2.0 * built.epsilon * (built.past_factor(question.decay) if past else 1.0)
-        if isinstance(question.decay, LastEvents):
-            if built.weighted and built.counting == "weight":
-                return None
-            width *= 2.0  # where the window begins is as uncertain as what is in it
-        if joins:
-            return Promise(width, False, f"within {built.epsilon:.3g} of the squared sum {built.likely}")
-        parts = float(bits) if bits and ranged else 1.0
-        return Promise(width * parts, False, f"within {built.epsilon:.3g} of the sum {built.likely}, repeats counted")
+        if question.where and (not bits or question.where.key is not None or question.aggregate not in RESTRICTED):
+            return None
+        if isinstance(question.decay, LastEvents) and built.weighted and built.counting == "weight":
+            return None
+        of_all = question.aggregate in ("sum", "count") and not question.where
+        return Promise(ecm_width(question, built), certain=of_all and built.own.get("keeping") != "rw")
 
     @cached_property
     def counters(self) -> AskableCounters:
@@ -280,11 +274,15 @@ def _merged_logs(sketches: Sequence[Ecm], parameters: EcmParameters) -> tuple[Lo
     """The counters of all the sketches as one, and through how many aggregations they have gone."""
     waves = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Waves)]
     if waves:
-        return Waves.merged(waves, capacity(parameters.window_error, parameters.delta / 2.0)), 0  # nothing is lost
+        spans = sorted((one.extremes.oldest or 0, one.extremes.newest or 0) for one in sketches)
+        shared = any(begin <= end for (_, end), (begin, _) in pairwise(spans))  # there may be copies of rows
+        depth = max(sketch.depth for sketch in sketches) + shared
+        return Waves.merged(waves, capacity(parameters.window_error, parameters.delta / 2.0)), depth
     logs = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Logs)]
     cells = logs[0].counters
     columns = ((one.owners(), one.starts(), one.end, one.size) for one in logs)
     owner, start, end, size = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    refuse_more(float(sum(one.totals()[-1] for one in logs)))
     order = np.argsort(owner, kind="stable")
     k, exponential = room(parameters.window_error), parameters.keeping == "eh"
     bounds, ends, sizes = aggregated(owner[order], start[order], end[order], size[order], cells, k, exponential)

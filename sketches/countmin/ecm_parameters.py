@@ -77,24 +77,26 @@ class EcmParameters:
         """The error of a counter after so many aggregations."""
         return aggregated_error(self.window_error, depth)
 
-    def point_error(self, depth: int) -> float:
-        """The error of a point query, of the decayed sum (E, Theorem 1 with the counters' own error)."""
-        counter = self.counter_error(depth)
-        return counter + self.sketch_error + counter * self.sketch_error
-
-    def join_error(self, depth: int) -> float:
-        """The error of an inner product, of the product of the decayed sums (E, Theorem 2)."""
-        counter = self.counter_error(depth)
-        return counter**2 + 2.0 * counter + self.sketch_error * (1.0 + counter) ** 2
-
     @property
     def width(self) -> int:
         return math.ceil(math.e / self.sketch_error)
 
     @property
     def rows(self) -> int:
-        """ln 1/δ_cm; randomised waves take half of δ for themselves (E §4.2.2)."""
-        return max(1, math.ceil(math.log((2.0 if self.keeping == "rw" else 1.0) / self.delta)))
+        """ln 1/δ_cm."""
+        return max(1, math.ceil(math.log(1.0 / self.sketch_delta)))
+
+    @property
+    def sketch_delta(self) -> float:
+        """δ_cm, the part of δ that is Count-Min's; randomised waves take the other half (E §4.2.2)."""
+        return self.delta / 2.0 if self.keeping == "rw" else self.delta
+
+    def excess(self, together: int) -> float:
+        """Which part of all arrivals collides with a value in each of its rows but with probability δ / `together`.
+
+        By Markov's inequality, ε_cm of one value and more of several that are to be right all at once.
+        """
+        return float((together / self.sketch_delta) ** (1.0 / self.rows) / self.width)
 
     @property
     def salts(self) -> Words:

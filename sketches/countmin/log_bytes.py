@@ -7,7 +7,7 @@ import numpy as np
 
 from sketches.arrays import Ints
 from sketches.countmin.ecm_parameters import EcmParameters
-from sketches.countmin.window_logs import Logs, laid_out, room, sizes_of
+from sketches.countmin.window_logs import MOST_ARRIVALS, Logs, laid_out, room, sizes_of
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME
@@ -25,7 +25,7 @@ def write_logs(writer: Writer, logs: Logs, begin: int) -> None:
 def read_logs(reader: Reader, parameters: EcmParameters, kind: Kind, extremes: Extremes) -> Logs:
     cells = parameters.cells(kind)
     totals = reader.column(cells)
-    if totals.astype(np.float64).max() > MAX_TIME:
+    if int(totals.max()) > MOST_ARRIVALS:
         raise CorruptError("there are more arrivals than can be counted")
     counts = totals.view(np.int64)
     weightless = parameters.counting == "weight" and extremes.greatest_weight == 0
@@ -46,7 +46,7 @@ def read_logs(reader: Reader, parameters: EcmParameters, kind: Kind, extremes: E
         raise CorruptError("more times are announced than there are bytes left")
     bounds, ranks = laid_out(counts, k, parameters.keeping == "eh")
     steps = reader.column(len(ranks))
-    if len(steps) and steps.astype(np.float64).max() > 2.0 * MAX_TIME:
+    if len(steps) and int(steps.max()) > 2 * MAX_TIME:
         raise CorruptError("times lie outside the range of times")
     ends = _cumulated(bounds, oldest, steps.view(np.int64))
     if len(ends) and (ends.max() > end or ends.min() < begin):

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sketches import guarantees
 from sketches.arrays import Floats, Words, frozen
+from sketches.countmin.counter_reading import collided
+from sketches.countmin.expected_widths import retractable_width
 from sketches.decay import Decay
 from sketches.encoding.bodies import read_head, write_head
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
@@ -26,9 +29,11 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
 from sketches.family import Abilities, Built, Promise, Sketch, mergeable, refuse, refuse_other_mass
 from sketches.hashing import finalise_one, hash_one, salt
-from sketches.papers import OUT_OF_ORDER_STREAMS
 from sketches.question import COUNTINGS, Counting, Question
 from sketches.units import SECOND, TimeUnit
+
+_ROUNDING: Final = 1e-12  # of f
+_TERMS: Final = 4096  # additions that a total takes besides one an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class Retractable(Sketch):
 
     Guarantee: the count or sum is exact but for rounding. The frequency of a value is at most the estimate and, with
     probability at least 1 - δ over the seed, at least the estimate less ε. Both hold after deletions too, as long as
-    only events are taken back that were put in.
+    only events are taken back that were put in; what is left after deletions is rounded as the whole was before.
 
     Not bounded: what a deletion of an event does that was never put in. Nothing else is answered.
 
@@ -119,7 +124,7 @@ class Retractable(Sketch):
     parameters: CountMinParameters
     counters: Floats = field(repr=False)  # rows by columns, as of the newest event
     total: float
-    events: int  # put in or taken back
+    events: int  # of which adding up the masses rounds as much as all additions and deletions have
     kind: Kind
     extremes: Extremes
 
@@ -163,12 +168,22 @@ class Retractable(Sketch):
         if newest is None or gone.extremes.newest > newest or gone.kind is not self.kind:
             raise EventError("events are to be deleted that are newer than all that were put in, or of another kind")
         taken = gone.scaled(float(self.parameters.decayed.worth(newest, gone.extremes.newest)))
-        return replace(
-            self,
-            counters=np.maximum(self.counters - taken.counters, 0.0),
-            total=max(self.total - taken.total, 0.0),
-            events=self.events + gone.events,
-        )
+        counters = np.maximum(self.counters - taken.counters, 0.0)
+        return self._rounded(counters, self.total - taken.total, self.extremes, (self, taken))
+
+    @property
+    def slack(self) -> float:
+        """How far the total, or a counter, may be off by rounding."""
+        return self.total * (_ROUNDING + (_TERMS + 3 * self.events) * 2.0**-53)
+
+    def _rounded(self, counters: Floats, total: float, extremes: Extremes, parts: Sequence[Retractable]) -> Retractable:
+        """The sketch that was made of parts: what these were off by stays, however little is left of their sums."""
+        slack, events = math.fsum(part.slack for part in parts), max(part.events for part in parts)
+        total = max(total, slack)
+        if total > 0.0:
+            events = math.ceil(((slack / total - _ROUNDING) * 2.0**53 - _TERMS) / 3.0)
+        events = max(events, 0) + len(parts)
+        return replace(self, counters=counters, total=total, events=events, extremes=extremes)
 
     def scaled(self, factor: float) -> Retractable:
         """The summary of the same events, each weighing so many times what it did (C §7.3)."""
@@ -184,14 +199,11 @@ class Retractable(Sketch):
         worth = first.parameters.decayed.worth
         parts = [sketch.scaled(float(worth(extremes.newest or 0, sketch.extremes.newest or 0))) for sketch in seen]
         counters = np.sum([part.counters for part in parts], axis=0)
-        total, events = math.fsum(part.total for part in parts), sum(part.events for part in parts)
-        return cls(first.parameters, counters, total, events, first.kind, extremes)
+        return first._rounded(counters, math.fsum(part.total for part in parts), extremes, parts)
 
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        if question.aggregate in ("sum", "count"):
-            return Promise(0.0, True, "never outside its bounds, which rounding alone sets apart")
-        return Promise(built.epsilon, False, f"at most {built.epsilon:.3g} too large {built.likely}")
+        return Promise(retractable_width(question, built), certain=question.aggregate in ("sum", "count"))
 
     def answer(self, question: Question, *, other: None = None) -> Estimate:
         """The sum, or the share of a value with its interval."""
@@ -211,22 +223,34 @@ class Retractable(Sketch):
                 f"confidence is {question.confidence}; this sketch's bound holds with probability "
                 f"{1.0 - self.parameters.delta:.6g}: build it with a smaller delta"
             )
-        rounding = 1e-12 + (4096 + 3 * self.events) * 2.0**-53
         now = 1.0 if newest is None else float(decayed.worth(as_of, newest))
-        confidence, guarantee = 1.0, "never outside its bounds: the decayed total is kept as it is, but for rounding"
+        confidence, said = 1.0, guarantees.NEVER_OUTSIDE
         if question.aggregate in ("sum", "count"):
-            value = self.total * now
-            lower, upper = value * (1.0 - rounding), value * (1.0 + rounding)
+            value, lower, upper = (
+                mass * now for mass in (self.total, self.total - self.slack, self.total + self.slack)
+            )
+            value = min(max(value, lower), upper)
         elif self.total * now == 0.0:
             value, lower, upper = math.nan, 0.0, 1.0
         else:
-            value = min(self._counter(question) / self.total, 1.0)
-            lower = max(value - decayed.epsilon, 0.0) * (1.0 - rounding)
-            upper = min(value * (1.0 + rounding) + rounding, 1.0)
+            value, lower, upper = self._share(question)
             confidence = 1.0 - self.parameters.delta
-            excess = f"at most {decayed.epsilon:.3g} too large with probability {confidence:.3g}"
-            guarantee = f"a priori: never too small, {excess} ({OUT_OF_ORDER_STREAMS} §7.2)"
-        return Estimate(value, lower, upper, confidence, guarantee, self.family, as_of, int(self.total > 0.0))
+            said = guarantees.clauses(
+                guarantees.inside(confidence),
+                guarantees.within(
+                    max(value - lower, upper - value), "the decayed " + _counted(self.parameters.counting)
+                ),
+            )
+        said = guarantees.clauses(said, guarantees.ROWS)
+        return Estimate(value, max(lower, 0.0), upper, confidence, said, self.family, as_of, int(self.total > 0.0))
+
+    def _share(self, question: Question) -> tuple[float, float, float]:
+        """The share of a value with its limits: the least of its counters, and that less what collides with it."""
+        counter, slack = self._counter(question), self.slack
+        excess = collided(self.counters, self.parameters.delta / 2.0) + slack
+        lower = max(counter - slack - excess, 0.0) / (self.total + slack)
+        upper = min((counter + slack) / (self.total - slack), 1.0) if self.total > slack else 1.0
+        return min(max(counter / self.total, lower), upper), lower, upper
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:
         """The same question at many as-of times."""
@@ -234,13 +258,12 @@ class Retractable(Sketch):
         if moments.ndim != 1:
             raise QuestionError(f"as_of has {moments.ndim} dimensions; a series takes a flat array of times")
         answers = [self.answer(question.at(moment)) for moment in moments.tolist()]
-        one = answers[0] if answers else self.answer(question)
+        least = min(answers, key=lambda each: each.confidence) if answers else self.answer(question)
         value, lower, upper = (
             np.array([getattr(each, name) for each in answers]) for name in ("value", "lower", "upper")
         )
         used = np.array([each.used for each in answers], np.int64)
-        confidence = min((each.confidence for each in answers), default=one.confidence)
-        return Series(moments, value, lower, upper, confidence, one.guarantee, self.family, used)
+        return Series(moments, value, lower, upper, least.confidence, least.guarantee, self.family, used)
 
     def _counter(self, question: Question) -> float:
         """The least counter of a value."""
@@ -286,6 +309,10 @@ class Retractable(Sketch):
             raise CorruptError("a counter is larger than all events together")
         table = counters.reshape(parameters.rows, -1).copy()
         return cls(parameters, table, total, events, kind, extremes)
+
+
+def _counted(counting: Counting) -> str:
+    return "count" if counting == "events" else "sum"
 
 
 @numba.njit(cache=True, nogil=True)

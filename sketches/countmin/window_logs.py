@@ -30,6 +30,7 @@ Basis = Literal["time", "count"]
 
 KEEPINGS: Final = ("eh", "dw")
 BASES: Final = ("time", "count")
+MOST_ARRIVALS: Final = 1 << 62  # that a counter can count
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,14 @@ class Logs:
 
     def totals(self) -> Ints:
         """How many arrivals each counter has had."""
-        return np.bincount(self.owners(), weights=self.size, minlength=self.counters).astype(np.int64)
+        sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.size)))  # modulo 2^64: differences are exact
+        return np.asarray(sums[self.bounds[1:]] - sums[self.bounds[:-1]])
+
+
+def refuse_more(arrivals: float) -> None:
+    """Refuse more arrivals, or weight, than a counter can count."""
+    if arrivals > MOST_ARRIVALS:
+        raise EventError(f"the weights add up to {arrivals:.3g}; a counter counts up to 2^62")
 
 
 def aggregated_error(epsilon: float, levels: int) -> float:

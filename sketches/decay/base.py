@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches.arrays import Floats
-from sketches.decay import formula
+from sketches.decay import checks
 from sketches.decay.parameters import DURATION, SHARE, Parameter, assignments
 from sketches.durations import SHORTEST
 from sketches.errors import DecayError
@@ -122,7 +122,7 @@ class Decay(ABC):
             if high == self._reach:
                 return math.inf
             low, high = high, min(2.0 * high, self._reach)
-        return formula.edge(low, high, faded)[1]
+        return checks.edge(low, high, faded)[1]
 
     @property
     def at_newest(self) -> float:

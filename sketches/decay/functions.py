@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from sketches.arrays import Floats
-from sketches.decay import formula
+from sketches.decay import checks
 from sketches.decay.base import Decay, DecayClass
 from sketches.decay.formula import Formula
 from sketches.decay.parameters import (
@@ -236,7 +236,7 @@ class Table(Decay):
         ages, weights = self._columns
         if not self.points or ages[0] != 0 or not (np.diff(ages) > 0).all() or ages[-1] > LONGEST:
             raise DecayError(f"table: ages must begin at 0 and rise, to 1e12 s at most; write it like {self.example}")
-        formula.check_points(self.spec, ages, weights)
+        checks.check_points(self.spec, ages, weights)
         # Between the ages where x or x+1 is a point f(x+1)/f(x) is monotone, so these decide whether it ever falls.
         ends = np.unique(np.concatenate([ages, ages[ages >= 1] - 1]))
         with np.errstate(all="ignore"):
@@ -269,10 +269,10 @@ class Table(Decay):
 
 
 class Expression(Decay):
-    """f is a formula in `age`, checked and classed on a dense grid of ages up to 1e10 s (see `sketches.decay.formula`).
+    """f is a formula in `age` that is proved never to rise, at every age up to 1e12 s at the least.
 
-    It cannot show a bump narrower than its gaps (0.6% of the age). At every age asked for, f is
-    checked to lie between 0 and f(0).
+    The proof is by interval arithmetic (`sketches.decay.falling`); what it cannot show is refused. The class is that
+    which f shows on a dense grid of ages up to 1e10 s (`sketches.decay.checks`).
 
     >>> from sketches.decay import parse_decay
     >>> parse_decay("expr:(age < 12) * 0.31 + (age >= 12) * 0.44")
@@ -283,10 +283,10 @@ class Expression(Decay):
 
     function: Formula
     name, example = "expr", "expr:exp(-age/10m)"
-    _reach = LONGEST  # far beyond the grid a formula may overflow to NaN
+    _reach = LONGEST  # far beyond it a formula may overflow to NaN
 
     def __post_init__(self) -> None:
-        shown, horizon = formula.check_formula(self.spec, self.function)
+        shown, horizon, _ = checks.check_formula(self.spec, self.function)
         object.__setattr__(self, "decay_class", DecayClass(shown))
         object.__setattr__(self, "horizon", horizon)
 
@@ -302,11 +302,15 @@ class Expression(Decay):
     def _newest(self) -> float:
         return float(self.function(0.0))
 
+    @cached_property
+    def _shown_until(self) -> float:
+        return checks.check_formula(self.spec, self.function)[2]
+
     def breaks(self) -> tuple[float, ...]:
         return ()
 
     def _weights(self, ages: Floats) -> Floats:
         ages = np.maximum(ages, 0.0)
         weights = self.function(ages)
-        formula.check_range(self.spec, ages, weights, self._newest)
+        checks.check_range(self.spec, ages, weights, self._newest, self._shown_until)
         return np.clip(weights, 0.0, self._newest, out=weights)

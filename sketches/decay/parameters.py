@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sketches.decay.formula import LARGEST_WEIGHT
+from sketches.decay.checks import LARGEST_WEIGHT
 from sketches.durations import DURATION as DURATION_TEXT
 from sketches.durations import LONGEST, SHORTEST, format_duration, format_number, read_quantity, shorten
 from sketches.errors import DecayError

@@ -25,6 +25,7 @@ from sketches.errors import CorruptError
 _DENSE: Final = 4  # a table over all values pays while it has at most so many entries an event
 _BUCKETS: Final = 1 << 16  # a table of so many masses stays in the cache
 _FEW: Final = 10_000
+MOST_MASS: Final = 1e290  # what all events weigh at the most
 LEAST_MASS: Final = 1e-280  # what an event weighs at the least: 0 would forget that it was there
 
 
@@ -141,7 +142,7 @@ def read_masses(reader: Reader) -> Masses:
         raise CorruptError("a range of values is not dyadic")
     if not (np.isfinite(mass).all() and (mass >= 0.0).all() and math.isfinite(total) and math.isfinite(astray)):
         raise CorruptError("a mass is not a number")
-    if not (0.0 <= total < 1e290 and 0.0 <= astray <= total and mass.sum() <= total * (1.0 + 1e-6)):
+    if not (0.0 <= total < MOST_MASS and 0.0 <= astray <= total and mass.sum() <= total * (1.0 + 1e-6)):
         raise CorruptError("the masses do not add up")
     if len(changes((code, height, folded))) != rows:
         raise CorruptError("a range is named twice")

@@ -11,7 +11,6 @@ from typing import ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.decay.functions import LastEvents
 from sketches.digests.dyadic_forest import Forest, Shape
 from sketches.digests.forest_bytes import read_forest, write_forest
 from sketches.digests.ranged_masses import RangedMasses
@@ -116,8 +115,11 @@ class Digest(Sketch):
         return Labels.kept(parts, kind, [forest.code[forest.code_height == 0]])
 
     @abstractmethod
-    def _bound(self, question: Question) -> str:
-        """What is promised of an answer, in words."""
+    def _width(self, question: Question) -> float | None:
+        """How wide an answer is at the most, of what, as of the newest event or later; None: that is not known before.
+
+        Of a sum or count relative to that of all events, of a mean to itself; of a quantile how far off its rank is.
+        """
 
     @classmethod
     def union(cls, sketches: Sequence[Self]) -> Self:
@@ -157,7 +159,7 @@ class Digest(Sketch):
             high=forest.code | forest.code_mask(),
             count=count,
             weight=forest.weight.astype(np.float64),
-            bound=first._bound,
+            width=first._width,
         )
 
     @cached_property
@@ -197,14 +199,3 @@ class Digest(Sketch):
     def kept(self) -> int:
         """Ranges in the sketch."""
         return len(self.forest)
-
-
-def mass_name(question: Question) -> str:
-    """What an answer adds up, or is a share of, in words."""
-    return "weight" if "weight" in question.masses else "count"
-
-
-def last_events_words(epsilon: float, decay: LastEvents) -> str:
-    """How well the newest rows by number are known from ranges of time of an accuracy."""
-    share = f"{LAST_EVENTS_FACTOR * epsilon:.3g}"
-    return f"where the newest {decay.count:,.0f} rows begin is known to within about {share} of their number"

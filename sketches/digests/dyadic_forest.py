@@ -16,10 +16,18 @@ from numpy.typing import NDArray
 from sketches.arrays import Ints, Levels, Words, frozen
 from sketches.digests.dyadic_tree import compress, cover_points
 from sketches.digests.tallies import by_group, changes, grouped, mask_of, numbers, ordered, runs, tally
+from sketches.errors import WaneError
 from sketches.events import Events
 
 CODE_BITS: Final = 64
+MOST: Final = 1 << 62  # events, or their weight, in one sketch
 _DENSE: Final = 4  # a table over all times of an interval pays while it has at most so many entries an event
+
+
+def _refuse_too_much(masses: Ints) -> None:
+    """Masses are added up as whole numbers of 64 bits."""
+    if masses.sum(dtype=np.float64) > MOST:
+        raise WaneError("the events of a sketch must not number or weigh more than 2^62 in all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,7 @@ class Forest:
         if len(events) == 0:
             return cls.empty()
         weights = events.weights if events.weights is not None else np.empty(0, np.int64)
+        _refuse_too_much(weights)
         interval = np.floor_divide(events.times, shape.span)
         points = (events.times - interval * shape.span).view(np.uint64)
         order = np.empty(0, np.int64)
@@ -115,7 +124,10 @@ class Forest:
     @classmethod
     def merged(cls, parts: Sequence[Forest], shape: Shape) -> Forest:
         """All parts' masses in one forest, which keeps to the same shares."""
-        return cls.joined(parts)._tidied(shape)
+        joined = cls.joined(parts)
+        _refuse_too_much(joined.count)
+        _refuse_too_much(joined.weight)
+        return joined._tidied(shape)
 
     @classmethod
     def joined(cls, parts: Sequence[Forest]) -> Forest:

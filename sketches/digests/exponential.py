@@ -7,7 +7,6 @@ all. An event that arrives late weighs what it would weigh by now.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,9 +17,10 @@ from numpy.typing import ArrayLike
 
 from sketches.arrays import Floats, Ints, Words
 from sketches.decay import Decay
-from sketches.digests.decayed_masses import LEAST_MASS, Masses, by_code, read_masses, write_masses
+from sketches.digests.decayed_masses import LEAST_MASS, MOST_MASS, Masses, by_code, read_masses, write_masses
 from sketches.digests.dyadic_forest import CODE_BITS
 from sketches.digests.dyadic_tree import cover_points
+from sketches.digests.expected_widths import exponential_width
 from sketches.digests.ranged_masses import RangedMasses
 from sketches.digests.tallies import mask_of
 from sketches.encoding.bodies import read_head, write_head
@@ -32,7 +32,6 @@ from sketches.event_rules import MAX_TIME
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
 from sketches.family import Abilities, Built, Promise, Sketch, mergeable
-from sketches.papers import OUT_OF_ORDER_STREAMS
 from sketches.question import COUNTINGS, NEEDS_ORDER, Counting, Question
 from sketches.units import SECOND, TimeUnit
 
@@ -79,7 +78,8 @@ class Exponential(Sketch):
     Guarantee: deterministic. The exact answer is never outside the interval. With D the decayed mass, which is known
     exactly, a sum over v ≤ x or v ≥ x has an interval at most ε·D wide, a quantile's rank is within ε of the one asked
     for, and the frequency of a value errs by at most ε; so every value with a share of φ > ε is among the heavy hitters
-    of φ, and none with less than φ - ε is. Late events weigh what they weigh by now; merging and scaling keep it all.
+    of φ, and none with less than φ - ε is. A list says which share no unlisted value exceeds. Late events weigh what
+    they weigh by now; merging and scaling keep it all.
 
     Not bounded: shares of what satisfies a predicate, whose intervals are quotients. Other decays and means are not
     answered. Rows that come twice count twice.
@@ -170,6 +170,8 @@ class Exponential(Sketch):
         first, extremes = seen[0], Extremes.merged([sketch.extremes for sketch in seen])
         parts = [sketch._as_of(extremes.newest or 0) for sketch in seen]
         masses = Masses.merged(parts)
+        if masses.total >= MOST_MASS:
+            raise WaneError(f"all events together would weigh {MOST_MASS:g} or more")
         keys = first.kind is Kind.KEY
         masses = masses.saved(first.parameters.counters) if keys else masses.digested(first.parameters.share)
         labels = _labels([sketch.labels for sketch in seen], first.kind, masses)
@@ -179,6 +181,8 @@ class Exponential(Sketch):
         """The sketch of the same events, each weighing so many times what it did: what C §7.3 calls Scale."""
         if not 0.0 <= factor <= 1e100:
             raise WaneError(f"factor is {factor!r}; it must be a number from 0 to 1e100")
+        if self.masses.total * factor >= MOST_MASS:
+            raise WaneError(f"factor is {factor!r}; all events together would weigh {MOST_MASS:g} or more")
         return replace(self, masses=self.masses.scaled(factor))
 
     def _as_of(self, time: int) -> Masses:
@@ -216,7 +220,7 @@ class Exponential(Sketch):
             high=high,
             count=mass,
             weight=mass,
-            bound=first._bound,
+            width=first._width,
             kept=first.parameters.counting,
             single=single,
             rounding=(4096 + 3 * events) * 2.0**-53,  # of an exponential, and of each addition and scaling since
@@ -238,40 +242,16 @@ class Exponential(Sketch):
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise | None:
         if question.threshold is not None and built.weighted and question.by_weight != (built.counting == "weight"):
             return None  # the quantile that it is a multiple of counts as the question does
-        if question.aggregate in ("sum", "count") and not question.where:
-            return Promise(0.0, True, "never outside its bounds, which rounding alone sets apart")
-        limits = question.where.range_of("value")
-        two = question.threshold is not None or question.two_ended
-        two = two or (math.isfinite(limits.low) and math.isfinite(limits.high))
-        quotient = question.where and question.aggregate not in _SUMS
-        return Promise.certainly(built.epsilon * (2.0 if two else 1.0) * (2.0 if quotient else 1.0))
+        return Promise.certainly(exponential_width(question, built))
 
-    def _bound(self, question: Question) -> str:
-        text, theorem = self._stated(question)
-        return f"{text} ({OUT_OF_ORDER_STREAMS}, {theorem})"
-
-    def _stated(self, question: Question) -> tuple[str, str]:
-        """What is promised of an answer, and by which theorem."""
-        epsilon, third = self.parameters.epsilon, "Theorem 3"
-        whole = f"the decayed {'weight' if self.parameters.counting == 'weight' else 'count'}"
-        if question.where and question.aggregate in _SUMS:
-            width = 2.0 * epsilon * (1.0 if question.threshold is None else 2.0)
-            return f"the interval is at most {width:.3g} of {whole} of all events wide", third
+    def _width(self, question: Question) -> float | None:
+        """As `Digest` has it: ε for each end of a range of values."""
+        epsilon = self.parameters.epsilon
+        if question.threshold is not None or (question.aggregate in ("sum", "count") and not question.where):
+            return None  # of all events only rounding makes an interval
         if question.where:
-            return f"a quotient of two sums, each within {2.0 * epsilon:.3g} of {whole} of all events", third
-        match question.aggregate:
-            case "sum" | "count":
-                return f"{whole} is kept as it is; what rounding may have done is in the interval", "§4.1"
-            case "quantile" | "median":
-                return f"rank within {epsilon:.3g} of the one asked for, of {whole}", third
-            case "heavy-hitters" | "frequency":
-                theorem = "Theorem 4" if self.kind is Kind.KEY else third
-                return f"the share of a value within {epsilon:.3g} of {whole}", theorem
-            case "range-sum" | "range-frequency":
-                return f"the interval is at most {2 * epsilon:.3g} of {whole} wide", third
-        if question.threshold is not None:
-            return f"threshold and answer each within {epsilon:.3g} of {whole}", third
-        return f"the interval is at most {epsilon:.3g} of {whole} wide", third
+            return 2.0 * epsilon if question.aggregate in _SUMS else None
+        return 2.0 * epsilon if question.two_ended else epsilon
 
     def to_bytes(self) -> bytes:
         writer = Writer()
@@ -314,7 +294,7 @@ class _Parts:
     def __len__(self) -> int:
         return len(self.newest)
 
-    def factors(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
+    def limits(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
         parameters = self.parameters
         if decay != parameters.decay:
             raise UnanswerableError(
@@ -331,7 +311,7 @@ class _Parts:
         worth = parameters.worth(
             self._latest(moments)[:, None], np.minimum(self.newest, self._latest(moments)[:, None])
         )
-        worth = np.where(begun, worth, 0.0)
+        worth = np.where(begun, np.maximum(worth, LEAST_MASS), 0.0)
         return worth, worth
 
     def scale(self, moments: Ints) -> Floats:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from sketches.arrays import Ints, Words
-from sketches.digests.dyadic_forest import CODE_BITS, Forest, Shape
+from sketches.digests.dyadic_forest import CODE_BITS, MOST, Forest, Shape
 from sketches.digests.tallies import changes, mask_of, steps_of, unsteps
 from sketches.encoding.envelope import Reader, Writer
 from sketches.encoding.packing import undeltas, unzigzag, zigzag
@@ -113,7 +113,7 @@ def _read_times(reader: Reader, nodes: int, shape: Shape) -> tuple[Ints, Words, 
 def _read_masses(reader: Reader, rows: int) -> tuple[Ints, Ints]:
     """Count and weight of each row."""
     stored = reader.column(rows)
-    if stored.astype(np.float64).sum() + rows > MAX_TIME:
+    if stored.astype(np.float64).sum() + rows > MOST:
         raise CorruptError("there are more events than can be counted")
     count = stored.view(np.int64) + 1
     how = reader.u8()
@@ -122,6 +122,6 @@ def _read_masses(reader: Reader, rows: int) -> tuple[Ints, Ints]:
     if how not in (_HEAVIER, _APART):
         raise CorruptError(f"weights are written in an unknown way, {how}")
     more, least = reader.column(rows), count if how == _HEAVIER else np.zeros(rows, np.int64)
-    if more.astype(np.float64).sum() + float(least.sum()) > MAX_TIME:
+    if more.astype(np.float64).sum() + float(least.sum()) > MOST:
         raise CorruptError("the events weigh more than can be counted")
     return count, least + more.view(np.int64)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sketches.decay.functions import LastEvents
-from sketches.digests.digest import LAST_EVENTS_FACTOR, Digest, DigestParameters, last_events_words, mass_name
+from sketches.digests.digest import Digest, DigestParameters
 from sketches.digests.dyadic_forest import Shape
 from sketches.digests.dyadic_tree import compression_factor
+from sketches.digests.expected_widths import histogram_width
 from sketches.family import Abilities, Built, Promise
-from sketches.papers import ASYNCHRONOUS_STREAMS
 from sketches.question import Question
 
 
@@ -52,17 +52,10 @@ class Histogram(Digest):
 
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        width = built.epsilon * (2.0 if question.aggregate == "mean" else 1.0)
-        if isinstance(question.decay, LastEvents):
-            width += built.epsilon * LAST_EVENTS_FACTOR
-        return Promise.certainly(width * (built.past_factor(question.decay) if past else 1.0))
+        return Promise.certainly(histogram_width(question, built))
 
-    def _bound(self, question: Question) -> str:
-        epsilon = self.parameters.epsilon
+    def _width(self, question: Question) -> float | None:
         if isinstance(question.decay, LastEvents):
-            text = last_events_words(epsilon, question.decay)
-        elif question.aggregate == "mean":
-            text = f"decayed weight and decayed count each within {epsilon:.3g} of themselves"
-        else:
-            text = f"the interval is at most {epsilon:.3g} of the decayed {mass_name(question)} wide"
-        return f"{text} ({ASYNCHRONOUS_STREAMS}, Theorem 1)"
+            return None
+        epsilon = self.parameters.epsilon
+        return epsilon * (2.0 + epsilon) if question.aggregate == "mean" else epsilon

@@ -12,7 +12,8 @@ bound of a window's count changes. Everything else (shares, ranks, quantiles, me
 bounds by monotonicity, and the estimate is the middle of the interval, which halves the worst error.
 
 Floating point: counts are whole numbers, and where f is 0 or 1 sums of them are exact. Elsewhere each bound is moved
-outwards by `ROUNDING` of itself, more than the rounding of f and of the longest sum can amount to.
+outwards by `ROUNDING` of itself, more than the rounding of f and of the longest sum can amount to. Sums are never
+subtracted from each other: what is small beside a large mass would be lost.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from sketches.encoding.value_codes import greatest_code, least_code, values_of
 from sketches.events import Extremes, Kind, Labels
 from sketches.family import Abilities
 from sketches.question import Counting, Question
-from sketches.time_ranges import Ranges
+from sketches.time_ranges import FAINT, Ranges
 
 ROUNDING: Final = 1e-12
 LOST: Final = 1e-250  # more than all masses that were too small to be numbers, where the newest event weighs 1
@@ -70,7 +71,8 @@ class View(NamedTuple):
 class MassBounds:
     """Masses by range of time (`node`) and range of codes (`low` to `high`); no codes: nothing is known of values.
 
-    `bound` says in words what the family promises of an aggregate, `rounding` what its masses may be off by.
+    `width` is how wide an answer is at the most, of what, as of the newest event or later; None: nobody knows
+    before. `rounding` is what masses may be off by.
     """
 
     family: str
@@ -84,7 +86,7 @@ class MassBounds:
     high: Words
     count: Floats
     weight: Floats
-    bound: Callable[[Question], str]
+    width: Callable[[Question], float | None]
     kept: Counting | None = None  # which of the two is kept, where count and weight are the same; None: both
     single: Floats | None = None  # how much of a box one value can have; None: all of it
     rounding: float = 0.0
@@ -147,7 +149,7 @@ class MassBounds:
         step = max(1, _CHUNK // max(1, len(self.ranges)))
         for begin in range(0, len(moments), step):
             some = moments[begin : begin + step]
-            yield Weighing(some, *self.ranges.factors(question.decay, some))
+            yield Weighing(some, *self.ranges.limits(question.decay, some))
 
     def totals(self, question: Question, moments: Ints, masses: Sequence[Bounds]) -> list[Bounds]:
         """The decayed sums of masses, moved outwards by what rounding may have done."""
@@ -171,26 +173,26 @@ class MassBounds:
 
     def decayed(self, question: Question, moment: int, masses: Bounds) -> Bounds:
         """The least and the greatest decayed mass of every mass."""
-        least, most = self.ranges.factors(question.decay, np.array([moment], np.int64))
+        least, most = self.ranges.limits(question.decay, np.array([moment], np.int64))
         slack = self.slack(question.decay)
         return self.outward(masses.lower * least[0][self.node], masses.upper * most[0][self.node], slack)
 
     # From sums to answers.
 
     def sums(self, bounds: Bounds, moments: Ints) -> Limits:
-        """Bounds of sums with the estimate in their middle."""
+        """Bounds of sums with the estimate in their middle; what can hardly be told from nothing is the least of it."""
         lower, upper = bounds
         scale = self.ranges.scale(moments)
         if scale is not None:
             lower, upper = np.maximum(lower * scale - _TINY, 0.0), upper * scale + _TINY * (upper > 0.0)
-        return (lower + upper) / 2.0, lower, upper
+        return np.where(upper < self.faded, lower, (lower + upper) / 2.0), lower, upper
 
     def shares(self, part: Bounds, rest: Bounds, slack: float) -> Limits:
         """The share of a part in itself and the rest."""
         with np.errstate(invalid="ignore", divide="ignore"):
             least = part.lower / (part.lower + rest.upper)
             most = part.upper / (part.upper + rest.lower)
-        nothing = part.upper + rest.upper == 0.0
+        nothing = part.upper + rest.upper < self.faded
         least = np.where(nothing | np.isnan(least), 0.0, least * (1.0 - slack))
         most = np.where(nothing | np.isnan(most), 1.0, np.minimum(most * (1.0 + slack), 1.0))
         return np.where(nothing, np.nan, (least + most) / 2.0), least, most
@@ -199,14 +201,24 @@ class MassBounds:
         """Σ w·f / Σ f: the least weight over the greatest count and the other way round, within what weights can be."""
         lightest = float(self.extremes.least_weight) * (1.0 - slack)
         heaviest = float(self.extremes.greatest_weight) * (1.0 + slack)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             least = weight.lower / count.upper
             most = weight.upper / count.lower
             value = (weight.lower + weight.upper) / (count.lower + count.upper)
-        nothing = count.upper == 0.0
+        nothing = count.upper < self.faded
         least = np.clip(np.where(np.isnan(least), lightest, least), lightest, heaviest)
         most = np.clip(np.where(np.isnan(most), heaviest, most), lightest, heaviest)
         return np.where(nothing, np.nan, np.clip(value, least, most)), least, most
+
+    @property
+    def faded(self) -> float:
+        """A sum that is less than this at the most can hardly be told from nothing."""
+        return 1e10 * LOST if self.rounding else 10.0 * FAINT
+
+    def current(self, moments: Ints) -> bool:
+        """Whether moments are as of the newest event or later, where widths are known before."""
+        newest = self.extremes.newest
+        return newest is None or bool((moments >= newest).all())
 
     def slack(self, decay: Decay) -> float:
         """What rounding can do to a sum, of itself: nothing where it is one of whole numbers."""

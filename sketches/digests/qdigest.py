@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Final
 
 from sketches.decay.functions import LastEvents
-from sketches.digests.digest import LAST_EVENTS_FACTOR, Digest, DigestParameters, last_events_words, mass_name
+from sketches.digests.digest import Digest, DigestParameters
 from sketches.digests.dyadic_forest import Shape
 from sketches.digests.dyadic_tree import compression_factor
+from sketches.digests.expected_widths import qdigest_width
 from sketches.family import Abilities, Built, Promise
-from sketches.papers import OUT_OF_ORDER_STREAMS
 from sketches.question import NEEDS_ORDER, Question
 
 _SUMS: Final = ("sum", "count", "range-sum", "correlated-sum", "correlated-count")
@@ -26,9 +25,10 @@ class QDigest(Digest):
 
     Guarantee: deterministic. The exact answer is never outside the interval. As of the newest event or later, under any
     decay, the interval of a sum over v ≤ x or v ≥ x is at most ε of the whole decayed sum wide (1.5·ε for a range with
-    two ends), a quantile's rank is within ε of the one asked for, and a value that is not listed among the heavy
-    hitters has a share of less than φ, or of at most ε: for counts and for weights alike. Merging keeps all of this (C
-    §7.1). As of an earlier time, events newer than that which share a range with older ones widen the interval.
+    two ends), a quantile's rank is within ε of the one asked for, and a value without a range of its own, which cannot
+    be listed among the heavy hitters, has a share of at most ε: for counts and for weights alike. Merging keeps all of
+    this (C §7.1). As of an earlier time, events newer than that which share a range with older ones widen the
+    interval. A list says at any time which share no unlisted value exceeds.
 
     Not bounded: the relative error of sums over few matching events; means over v ≥ tau, and shares of what satisfies a
     predicate, whose intervals are quotients; what the few rows weigh that may or may not be among the newest N. Rows
@@ -67,55 +67,19 @@ class QDigest(Digest):
 
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        limits = question.where.range_of("value")
-        two_ended = question.two_ended or (math.isfinite(limits.low) and math.isfinite(limits.high))
-        factor = 0.5 if question.aggregate in ("sum", "count") and not question.where else 1.0
-        if question.threshold is not None or question.aggregate == "correlated-mean":
-            factor = 2.0
-        elif two_ended:
-            factor = 1.5
-        if question.where and question.aggregate not in _SUMS:
-            factor *= 2.0  # a quotient of two sums, each with its own error
-        if isinstance(question.decay, LastEvents):
-            factor += LAST_EVENTS_FACTOR / 2.0
-        return Promise.certainly(built.epsilon * factor * (built.past_factor(question.decay) if past else 1.0))
+        return Promise.certainly(qdigest_width(question, built))
 
-    def _bound(self, question: Question) -> str:
-        text, theorem = self._restricted(question) if question.where else self._stated(question)
-        if isinstance(question.decay, LastEvents):
-            text = f"{text}; {last_events_words(self.parameters.epsilon / 2.0, question.decay)}"
-        return f"{text} ({OUT_OF_ORDER_STREAMS}, {theorem})"
-
-    def _restricted(self, question: Question) -> tuple[str, str]:
-        """What is promised of an answer over the events that satisfy a predicate."""
-        width, both = 1.5 * self.parameters.epsilon, "Theorems 2 and 5"
-        if question.threshold is not None:
-            width *= 2.0
-        if question.aggregate in _SUMS:
-            return f"the interval is at most {width:.3g} of the whole decayed {mass_name(question)} wide", both
-        if question.aggregate.endswith("mean"):
-            return f"decayed weight and decayed count each within {width:.3g} of those of all events", both
-        return f"a quotient of two sums, each within {width:.3g} of the whole decayed {mass_name(question)}", both
-
-    def _stated(self, question: Question) -> tuple[str, str]:
-        """What is promised of an answer, and by which theorem."""
-        epsilon, both, name = self.parameters.epsilon, "Theorems 2 and 5", mass_name(question)
+    def _width(self, question: Question) -> float | None:
+        epsilon = self.parameters.epsilon
+        if isinstance(question.decay, LastEvents) or question.threshold is not None:
+            return None
+        if question.where:
+            return 1.5 * epsilon if question.aggregate in _SUMS else None
         match question.aggregate:
             case "sum" | "count":
-                return f"the interval is at most {epsilon / 2:.3g} of the decayed {name} wide", "Theorem 1"
+                return epsilon / 2.0
             case "mean":
-                return f"decayed weight and decayed count each within {epsilon / 2:.3g} of themselves", "Theorem 1"
-            case "quantile" | "median":
-                return f"rank within {epsilon:.3g} of the one asked for, of the decayed {name}", both
-            case "heavy-hitters":
-                least = f"a share of {epsilon:.3g} of the decayed {name}, or the one asked for"
-                return f"no unlisted value has more than {least}", "Theorem 5"
+                return epsilon / 2.0 * (2.0 + epsilon / 2.0)
             case "correlated-mean":
-                return f"decayed weight and decayed count each within {epsilon:.3g} of those of all events", both
-            case "range-sum" | "range-frequency":
-                return f"the interval is at most {1.5 * epsilon:.3g} of the whole decayed {name} wide", both
-        if question.threshold is not None:
-            counted = "weight" if question.by_weight else "count"
-            threshold = f"the threshold within {epsilon:.3g} of the whole decayed {counted}"
-            return f"{threshold}, the answer within {epsilon:.3g} of the whole decayed {name}", both
-        return f"the interval is at most {epsilon:.3g} of the whole decayed {name} wide", both
+                return None
+        return 1.5 * epsilon if question.two_ended else epsilon

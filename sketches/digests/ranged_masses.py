@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Floats, Ints, Limits
+from sketches.arrays import Floats, Ints, Limits, apart
 from sketches.decay import parse_decay
 from sketches.decay.functions import LastEvents
 from sketches.digests.code_ranges import EVERYTHING, NOTHING, from_number, measured, restriction
 from sketches.digests.heavy_hitters import heavy_hitters
 from sketches.digests.mass_bounds import ROUNDING, Bounds, MassBounds, View, Weighing
+from sketches.digests.stated import COUNTS, MEANS, QUANTILES, SUMS, stated, stated_of_list
 from sketches.digests.sweeps import ABOUT, POSSIBLY, SURELY, Swept
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Item, Series
@@ -27,10 +28,7 @@ from sketches.events import Kind
 from sketches.family import Askable, refuse, refuse_other_mass
 from sketches.question import NEEDS_ORDER, Question, Threshold
 
-_ROWS: Final = "; rows count as often as they came"
-_SUMS: Final = ("sum", "range-sum", "correlated-sum")
-_COUNTS: Final = ("count", "correlated-count")
-_MEANS: Final = ("mean", "correlated-mean")
+_WHOLE: Final = 2.0**53  # whole numbers from here on have more digits than floats
 _NO_DECAY: Final = parse_decay("none")
 _CURVES: Final = {  # of which aggregate over v ≥ τ a curve is, by the aggregate that was asked for
     "count": "correlated-count",
@@ -50,24 +48,29 @@ class RangedMasses(MassBounds, Askable):
         as_of = int(moments[0])
         self._check(question)
         used = int(self.used(question, moments)[0])
-        items: tuple[Item, ...] = ()
         if question.aggregate == "heavy-hitters":
-            items = heavy_hitters(self, question, as_of)
-            top = items[0] if items else Item(0.0, 0.0 if used else math.nan, 0.0, 1.0)
-            value, lower, upper = top.estimate, top.lower, top.upper
-        else:
-            limits = self._limits(question, moments)
-            value, lower, upper = (float(limit[0]) for limit in limits)
+            return self._listed(question, as_of, used)
+        limits = self._limits(question, moments)
+        value, lower, upper = (float(limit[0]) for limit in limits)
+        said = stated(self, question, moments, limits, self._rank_errors(question, moments, limits))
+        return Estimate(value, lower, upper, 1.0, said, self.family, as_of, used)
+
+    def _listed(self, question: Question, as_of: int, used: int) -> Estimate:
+        """A list; as a number it is the largest share."""
+        items, unlisted = heavy_hitters(self, question, as_of)
+        first = items[0] if items else Item(0.0, 0.0 if used else math.nan, 0.0, unlisted if used else 1.0)
+        exact = bool(items) and all(item.lower == item.upper for item in items)
         return Estimate(
-            value=value,
-            lower=lower,
-            upper=upper,
-            confidence=1.0,
-            guarantee=self._guarantee(question, as_of, value, lower, upper),
-            family=self.family,
-            as_of=as_of,
-            used=used,
-            items=items,
+            first.estimate,
+            first.lower,
+            first.upper,
+            1.0,
+            stated_of_list(exact, unlisted),
+            self.family,
+            as_of,
+            used,
+            items,
+            unlisted,
         )
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:
@@ -78,21 +81,14 @@ class RangedMasses(MassBounds, Askable):
         if question.aggregate == "heavy-hitters":
             raise UnanswerableError("heavy-hitters is a list: ask for it at one as-of time")
         self._check(question)
-        value, lower, upper = self._limits(question, moments)
-        return Series(
-            as_of=moments,
-            value=value,
-            lower=lower,
-            upper=upper,
-            confidence=1.0,
-            guarantee=f"never outside its bounds: {self.bound(question)}{_ROWS}",
-            family=self.family,
-            used=self.used(question, moments),
-        )
+        limits = self._limits(question, moments)
+        said = stated(self, question, moments, limits, self._rank_errors(question, moments, limits))
+        return Series(moments, *limits, 1.0, said, self.family, self.used(question, moments))
 
-    # Curves: what an aggregate measures itself gives way to the axis, what restricts it stays.
+    # Curves: what an aggregate measures itself gives way to the axis, what restricts it stays. All limits are certain,
+    # so those of a curve hold together.
 
-    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
+    def threshold_curve(self, question: Question, thresholds: ArrayLike, *, together: bool = False) -> Curve:
         """The sum over v ≥ τ, or the count or the mean if one of these was asked for, for many τ at one as-of time."""
         taus = np.asarray(thresholds, np.float64)
         aggregate = _CURVES.get(question.aggregate, "correlated-sum")
@@ -100,7 +96,7 @@ class RangedMasses(MassBounds, Askable):
         asked = self._along(replace(_unmeasured(question), aggregate=aggregate, of=of, tau=0.0), taus, "thresholds")
         sums = [self._above_each(asked, mass, taus) for mass in self._added(asked)]
         moments = np.repeat(self._moment(asked), len(taus))
-        return Curve(taus, *self._combined(asked, moments, sums), 1.0)
+        return Curve(taus, *self._combined(asked, moments, sums), 1.0, together=True)
 
     def _above_each(self, question: Question, mass: Floats, taus: Floats) -> Bounds:
         """What masses that satisfy a restriction have at or above each threshold: sums from the greatest code down."""
@@ -115,7 +111,7 @@ class RangedMasses(MassBounds, Askable):
             sides.append(np.where(nothing, 0.0, at_least[np.searchsorted(ends[order], least, side="left")]))
         return Bounds(*sides)
 
-    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
+    def quantile_curve(self, question: Question, shares: ArrayLike, *, together: bool = False) -> Curve:
         """The value at each share φ at one as-of time."""
         phis = np.asarray(shares, np.float64)
         asked = replace(_unmeasured(question), aggregate="quantile", of=None, phi=0.5)
@@ -123,7 +119,8 @@ class RangedMasses(MassBounds, Askable):
         if ((phis <= 0) | (phis >= 1)).any():
             raise QuestionError("shares must lie strictly between 0 and 1")
         [weighing] = self.weighed(asked, self._moment(asked))
-        return Curve(phis, *_joined(self._quantiles_at(asked, weighing, self.view(asked), phis.tolist())), 1.0)
+        found = _joined(self._quantiles_at(asked, weighing, self.view(asked), phis.tolist()))
+        return Curve(phis, *found, 1.0, together=True)
 
     def _along(self, question: Question, axis: Floats, name: str) -> Question:
         if axis.ndim != 1 or np.isnan(axis).any():
@@ -154,20 +151,11 @@ class RangedMasses(MassBounds, Askable):
         if not keys and question.where.key is not None:
             raise UnanswerableError(f"{question.where.words()}: this stream's values are numbers")
 
-    def _guarantee(self, question: Question, as_of: int, value: float, lower: float, upper: float) -> str:
-        if lower == value == upper:
-            return f"exact: the bounds leave no other answer{_ROWS}"
-        newest = self.extremes.newest
-        note = ""
-        if newest is not None and as_of < newest:
-            note = "; events newer than the as-of time that share a range with older ones widen it"
-        return f"never outside its bounds: {self.bound(question)}{note}{_ROWS}"
-
     # Answers.
 
     def _limits(self, question: Question, moments: Ints) -> Limits:
         """Value, lower and upper limit at every moment."""
-        if question.aggregate in ("quantile", "median"):
+        if question.aggregate in QUANTILES:
             assert question.phi is not None
             view = self.view(question)
             parts = self.weighed(question, moments)
@@ -180,7 +168,7 @@ class RangedMasses(MassBounds, Askable):
         where = restriction(question.where, self.kind)
         codes = measured(question, self.kind).within(where)
         masses = [self.part(mass, codes) for mass in self._added(question)]
-        if len(masses) == 1 and question.aggregate not in (*_SUMS, *_COUNTS):
+        if len(masses) == 1 and question.aggregate not in (*SUMS, *COUNTS):
             masses.append(self.rest(self.counted(question), masses[0], codes, where))
         found = self.totals(question, moments, masses)
         if isinstance(question.decay, LastEvents) and codes == EVERYTHING and self._rows_alone(question):
@@ -189,21 +177,21 @@ class RangedMasses(MassBounds, Askable):
 
     def _added(self, question: Question) -> list[Floats]:
         """The masses that a question adds up: both for a mean."""
-        if question.aggregate in _MEANS:
+        if question.aggregate in MEANS:
             return [self.weight, self.count]
-        return [self.weight if question.aggregate in _SUMS else self.counted(question)]
+        return [self.weight if question.aggregate in SUMS else self.counted(question)]
 
     def _combined(self, question: Question, moments: Ints, sums: Sequence[Bounds]) -> Limits:
         """The answer from the limits of a sum, of weight and count for a mean, of a part and the rest for a share."""
-        if question.aggregate in (*_SUMS, *_COUNTS):
+        if question.aggregate in (*SUMS, *COUNTS):
             return self.sums(sums[0], moments)
-        combine = self.means if question.aggregate in _MEANS else self.shares
+        combine = self.means if question.aggregate in MEANS else self.shares
         return combine(sums[0], sums[1], self.slack(question.decay))
 
     def _rows_alone(self, question: Question) -> bool:
         """Whether the question adds up rows, each of them once."""
-        counts = question.aggregate in _COUNTS and not question.by_weight
-        return counts or (self.extremes.unit_weights and question.aggregate in (*_SUMS, *_COUNTS))
+        counts = question.aggregate in COUNTS and not question.by_weight
+        return counts or (self.extremes.unit_weights and question.aggregate in (*SUMS, *COUNTS))
 
     def _so_many(self, decay: LastEvents, moments: Ints, count: Bounds) -> Bounds:
         """The newest N rows are N at the least, if there are so many."""
@@ -213,7 +201,8 @@ class RangedMasses(MassBounds, Askable):
     def _over_threshold(self, question: Question, weighing: Weighing, threshold: Threshold) -> Limits:
         """The answer over v ≥ τ, with τ a multiple of a quantile of all masses, which is known between limits.
 
-        What lies above a threshold shrinks as the threshold rises, so the ends of its interval enclose the answer.
+        What lies above a threshold shrinks as the threshold rises, so the ends of its interval enclose the answer. Of
+        masses that have faded there is no quantile: then it may be anything.
         """
         assert threshold.phi is not None
         everything = Question("quantile", question.decay, phi=threshold.phi, counting=question.counting)
@@ -221,7 +210,7 @@ class RangedMasses(MassBounds, Askable):
             threshold.factor * limit  # a factor is never negative, so the limits stay in order
             for limit in self._quantiles_at(everything, weighing, self.view(everything), [threshold.phi])[0]
         )
-        least, most = _apart(least, most)
+        least, most = apart(np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(most), np.inf, most))
         view = self.view(question)
         swept = [self._swept(weighing, view, mass) for mass in self._added(question)]
         _, lower, upper = self._above(question, weighing, swept, least, most)
@@ -248,13 +237,16 @@ class RangedMasses(MassBounds, Askable):
             lower_rest, upper_part = by_high.least_split(may)[0], by_high.greatest_split(may)[1]
             slack = self.slack(question.decay)
             found += [self.outward(lower_part, upper_part, slack), self.outward(lower_rest, upper_rest, slack)]
-        return self._combined(question, weighing.moments, found[::2] if question.aggregate in _MEANS else found)
+        return self._combined(question, weighing.moments, found[::2] if question.aggregate in MEANS else found)
 
-    def _places(self, swept: Swept, taus: Floats) -> Ints:
-        """How many of the masses come before each threshold; all of them where it is beyond all codes, or is none."""
+    def _places(self, swept: Swept, taus: Floats, side: Literal["left", "right"] = "left") -> Ints:
+        """How many of the masses come before each threshold; all of them where it is beyond all codes, or is none.
+
+        On the right side those at a threshold, which is the value of an event, too.
+        """
         codes = [NOTHING if math.isnan(tau) else from_number(tau, self.kind) for tau in taus.tolist()]
         least = np.array([0 if each.empty else each.least for each in codes], np.uint64)
-        found = np.searchsorted(swept.ends, least, side="left")
+        found = np.searchsorted(swept.ends, least, side=side)
         return np.where([each.empty for each in codes], len(swept.ends), found).astype(np.int64)
 
     def _quantiles_at(self, question: Question, weighing: Weighing, view: View, phis: Sequence[float]) -> list[Limits]:
@@ -264,11 +256,36 @@ class RangedMasses(MassBounds, Askable):
         found = []
         for phi in phis:
             least = phi * (1.0 - ROUNDING)  # φ itself may be a rounded number
-            first = self._values(by_low, by_low.reaches(POSSIBLY, least - 4.0 * slack, slack, self.lost))
-            last = self._values(by_high, by_high.reaches(SURELY, phi + 4.0 * slack, slack, self.lost))
-            middle = self._values(by_high, by_high.reaches(ABOUT, least, slack, self.lost))
-            found.append((np.clip(middle, first, last), first, last))
+            first = self._values(by_low, by_low.reaches(POSSIBLY, least - 4.0 * slack, slack, self.lost, self.faded))
+            last = self._values(by_high, by_high.reaches(SURELY, phi + 4.0 * slack, slack, self.lost, self.faded))
+            middle = self._values(by_high, by_high.reaches(ABOUT, least, slack, self.lost, self.faded))
+            middle = np.clip(middle, first, last)
+            found.append((middle, *(apart(first, last) if self.kind is Kind.INTEGER else (first, last))))
         return found
+
+    def _rank_errors(self, question: Question, moments: Ints, limits: Limits) -> Floats | None:
+        """How far off the rank of each quantile may be, where that is not known before.
+
+        Of what lies below it the most must not exceed φ, of what lies up to it the least must reach φ.
+        """
+        if question.aggregate not in QUANTILES or question.where or question.phi is None:
+            return None
+        rounded = self.kind is Kind.INTEGER and bool((np.abs(limits[0]) >= _WHOLE).any())
+        if self.current(moments) and self.width(question) is not None and not rounded:
+            return None
+        found, at, slack, view = [np.zeros(0)], 0, self.slack(question.decay), self.view(question)
+        for weighing in self.weighed(question, moments):
+            quantiles = limits[0][at : at + len(weighing.moments)]
+            by_low, by_high = self._swept(weighing, view, self.counted(question))
+            before, up_to = self._places(by_low, quantiles), self._places(by_high, quantiles, side="right")
+            less = Bounds(by_low.least_split(before)[0], by_low.greatest_split(before)[0])
+            more = Bounds(by_low.least_split(before)[1], by_low.greatest_split(before)[1])
+            reach = Bounds(by_high.least_split(up_to)[0], by_high.greatest_split(up_to)[0])
+            rest = Bounds(by_high.least_split(up_to)[1], by_high.greatest_split(up_to)[1])
+            most, least = self.shares(less, more, 4.0 * slack)[2], self.shares(reach, rest, 4.0 * slack)[1]
+            found.append(np.maximum(np.maximum(most - question.phi, question.phi - least), 0.0))
+            at += len(weighing.moments)
+        return np.concatenate(found)
 
     def _values(self, swept: Swept, places: Ints) -> Floats:
         found = np.full(len(places), np.nan)
@@ -293,12 +310,3 @@ def _unmeasured(question: Question) -> Question:
 def _joined(parts: Sequence[Limits]) -> Limits:
     value, lower, upper = (np.concatenate([np.zeros(0), *(part[column] for part in parts)]) for column in range(3))
     return value, lower, upper
-
-
-def _apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """Limits moved apart where whole numbers have more digits than floats."""
-    wide = np.maximum(np.abs(lower), np.abs(upper)) >= 2.0**53
-    return (
-        np.where(wide, np.nextafter(lower, -np.inf), lower),
-        np.where(wide, np.nextafter(upper, np.inf), upper),
-    )

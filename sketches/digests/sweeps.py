@@ -49,10 +49,10 @@ class Swept(NamedTuple):
         """The greatest sums of the masses before a place, and of the others."""
         return _split(self.most, self.node, self.mass, self.most_sums, self.size, places)
 
-    def reaches(self, mode: int, share: float, slack: float, lost: float) -> Ints:
+    def reaches(self, mode: int, share: float, slack: float, lost: float, faded: float) -> Ints:
         """The place at every moment up to which the masses reach a share of all: `POSSIBLY`, `SURELY` or `ABOUT`.
 
-        -1 where there is no mass. What is never reached for sure is so at the last mass.
+        -1 where there is no mass, or less than `faded` in all. What is never reached for sure is so at the last mass.
         """
         return _reaches(
             self.least,
@@ -67,6 +67,7 @@ class Swept(NamedTuple):
             share,
             slack,
             lost,
+            faded,
         )
 
 
@@ -111,25 +112,36 @@ def _reaches(
     share: float,
     slack: float,
     lost: float,
+    faded: float,
 ) -> Ints:
+    """What lies behind a mass is summed up from the end: beside a large mass a difference of sums would lose it."""
     places = np.full(len(least), -1)
     blocks = least_sums.shape[1]
+    least_rest, most_rest = np.empty(size), np.empty(size)  # what lies behind each mass of one block
     for at in range(len(least)):
-        least_total, most_total = least_sums[at].sum(), most_sums[at].sum()
-        if most_total == 0.0:
+        least_after, most_after = _sums_from_the_end(least_sums[at]), _sums_from_the_end(most_sums[at])
+        if most_after[0] < faded:
             continue
         some, passed, block = 0.0, 0.0, 0
-        while block < blocks - 1:
+        while block < blocks and places[at] < 0:
             more, further = some + least_sums[at, block], passed + most_sums[at, block]
-            if _reached(more, further, least_total, most_total, mode, share, slack, lost):
-                break
-            some, passed, block = more, further, block + 1
-        for row in range(block * size, len(mass)):
-            some += sure[row] * least[at, node[row]]
-            passed += mass[row] * most[at, node[row]]
-            if _reached(some, passed, least_total, most_total, mode, share, slack, lost):
-                places[at] = row
-                break
+            behind_least, behind_most = least_after[block + 1], most_after[block + 1]
+            if not _reached(more, further, behind_least, behind_most, mode, share, slack, lost) and block < blocks - 1:
+                some, passed, block = more, further, block + 1
+                continue
+            begin, end = block * size, min((block + 1) * size, len(mass))
+            for row in range(end - 1, begin - 1, -1):
+                least_rest[row - begin], most_rest[row - begin] = behind_least, behind_most
+                behind_least += sure[row] * least[at, node[row]]
+                behind_most += mass[row] * most[at, node[row]]
+            for row in range(begin, end):
+                some += sure[row] * least[at, node[row]]
+                passed += mass[row] * most[at, node[row]]
+                rests = least_rest[row - begin], most_rest[row - begin]
+                if _reached(some, passed, rests[0], rests[1], mode, share, slack, lost):
+                    places[at] = row
+                    break
+            block += 1
         if places[at] < 0:
             row = len(mass) - 1
             while row > 0 and mass[row] * most[at, node[row]] == 0.0:
@@ -139,27 +151,35 @@ def _reaches(
 
 
 @numba.njit(cache=True, nogil=True)
+def _sums_from_the_end(amounts: Floats) -> Floats:
+    """The sums of each and all after it, and 0."""
+    found = np.zeros(len(amounts) + 1)
+    for at in range(len(amounts) - 1, -1, -1):
+        found[at] = found[at + 1] + amounts[at]
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
 def _reached(
     some: float,
     passed: float,
-    least_total: float,
-    most_total: float,
+    least_rest: float,
+    most_rest: float,
     mode: int,
     share: float,
     slack: float,
     lost: float,
 ) -> bool:
-    """Whether a share is reached by masses that are `some` at the least and `passed` at the most.
+    """Whether a share is reached by masses that are `some` at the least and `passed` at the most, and others the rest.
 
     Possibly: the most of them, against that and the least of the others. Surely: the other way round.
     """
     if mode == ABOUT:
-        return some + passed >= share * (least_total + most_total)
+        return some + passed >= share * (some + passed + least_rest + most_rest)
     if mode == POSSIBLY:
         below = passed * (1.0 + slack) + (lost if passed > 0.0 else 0.0)
-        above = max((least_total - some) * (1.0 - slack) - lost, 0.0)
+        above = max(least_rest * (1.0 - slack) - lost, 0.0)
     else:
         below = max(some * (1.0 - slack) - lost, 0.0)
-        rest = max(most_total - passed, 0.0)
-        above = rest * (1.0 + slack) + (lost if rest > 0.0 else 0.0)
+        above = most_rest * (1.0 + slack) + (lost if most_rest > 0.0 else 0.0)
     return below + above > 0.0 and below / (below + above) >= share

@@ -7,7 +7,6 @@ Two families live here. `sample` answers every aggregate under any decay. Read i
 - kept events with their inclusion probabilities: `poisson_sample`
 - decayed sums and variances: `piecewise_decay`, `horvitz_thompson`
 - from sums to answers: `intervals`, `inquiry`, `estimators`, `quantiles`, `joins`, `curves`, `askable_sample`
-- `window_estimator`: the estimator of paper A, to compare with
 
 `integral` is for one decay that is known beforehand; `expiry_sample` says which events it keeps.
 

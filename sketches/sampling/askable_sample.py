@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sketches import guarantees
 from sketches.arrays import Ints
 from sketches.decay import DecayClass
 from sketches.decay.functions import LastEvents, NoDecay
@@ -16,8 +17,9 @@ from sketches.events import Kind
 from sketches.family import Askable
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.question import Question
-from sketches.sampling.curves import quantile_curve, threshold_curve
+from sketches.sampling.curves import all_at_once, quantile_curve, threshold_curve
 from sketches.sampling.estimators import answer
+from sketches.sampling.faint import magnified
 from sketches.sampling.horvitz_thompson import largest_unseen
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.joins import inner_product
@@ -72,19 +74,23 @@ class AskableSample(Askable):
             found = self._over_last(question, np.array([as_of]), other)
         else:
             self._refuse_lost(question, as_of)
-            found = answer(inquiry) if other is None else inner_product(inquiry, other.asked(question))
-        is_point = found.lower[0] == found.value[0] == found.upper[0]
-        exact = bool(is_point and self._complete(question, as_of))
+            if other is None:
+                found = answer(inquiry)
+            else:
+                second = other.asked(question)
+                found = magnified(inquiry, lambda one: inner_product(one, second))
+        exact = _is_point(found) and self._complete(question, as_of)
         return Estimate(
             value=float(found.value[0]),
             lower=float(found.lower[0]),
             upper=float(found.upper[0]),
             confidence=1.0 if exact else confidence,
-            guarantee=self.guarantee(question, as_of, exact),
+            guarantee=guarantees.KEPT_ALL if exact else self.guarantee(question, as_of, found),
             family=FAMILY,
             as_of=as_of,
             used=int(found.used[0]),
             items=found.items,
+            unlisted=found.unlisted,
         )
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:
@@ -106,18 +112,18 @@ class AskableSample(Askable):
             lower=found.lower,
             upper=found.upper,
             confidence=self._confidence(question),
-            guarantee=self.guarantee(question, int(moments.min(initial=self.as_of(question))), exact=False),
+            guarantee=self.guarantee(question, int(moments.min(initial=self.as_of(question)))),
             family=FAMILY,
             used=found.used,
         )
 
-    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
+    def threshold_curve(self, question: Question, thresholds: ArrayLike, *, together: bool = False) -> Curve:
         """The correlated sum, count or mean against its threshold τ, at the question's decay and as-of time."""
-        return threshold_curve(self._at(question), thresholds)
+        return all_at_once(threshold_curve, self._at(question), thresholds, together)
 
-    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
+    def quantile_curve(self, question: Question, shares: ArrayLike, *, together: bool = False) -> Curve:
         """The whole quantile function, at the question's decay and as-of time."""
-        return quantile_curve(self._at(question), shares)
+        return all_at_once(quantile_curve, self._at(question), shares, together)
 
     def _at(self, question: Question) -> Inquiry:
         if isinstance(question.decay, LastEvents):
@@ -190,32 +196,32 @@ class AskableSample(Askable):
                 f"the stream is too heavy for this sketch: events up to time {lost} were discarded at every level"
             )
 
-    def guarantee(self, question: Question, as_of: int, exact: bool) -> str:
-        """In words: which bound holds, and why not a stronger one."""
-        if exact:
-            return "exact: every event that counts here was kept"
-        interval = "interval from the sample itself"
+    def guarantee(self, question: Question, as_of: int, found: Estimates | None = None) -> str:
+        """In words: which bound holds, and why not a stronger one; `found` is the list that was asked for."""
+        interval = guarantees.FROM_SAMPLE
+        if found is not None and found.unlisted is not None:
+            together = guarantees.lists_hold(self._confidence(question), together=True)
+            return guarantees.clauses(interval, guarantees.none_unlisted(found.unlisted), together)
         if self.sample.newest is not None and as_of < self.sample.newest:
-            return f"{interval}; no error was planned for times before the newest event"
+            return guarantees.clauses(interval, guarantees.unplanned("times before the newest event"))
         if question.of_value:
-            return f"{interval}; no error was planned for, as it depends on how far values spread"
+            return guarantees.clauses(interval, guarantees.unplanned(because="it depends on how far values spread"))
         if question.where or question.threshold is not None or isinstance(question.decay, LastEvents):
-            return f"{interval}; no error was planned for, as it depends on how many events it is about"
+            reason = "it depends on how many events it is about"
+            return guarantees.clauses(interval, guarantees.unplanned(because=reason))
         if question.aggregate in ("self-join", "inner-product"):
-            return f"{interval}; no error was planned for, as it depends on how often keys repeat"
-        likely = 1.0 - self.parameters.delta
-        return f"{interval}; {self._planned(question)} with probability {likely:.3g}{_limit(question)}"
+            return guarantees.clauses(interval, guarantees.unplanned(because="it depends on how often keys repeat"))
+        planned = f"{self._planned(question)} {guarantees.likely(1.0 - self.parameters.delta)}"
+        return guarantees.clauses(interval, planned, _limit(question))
 
     def _planned(self, question: Question) -> str:
         """In words: the error that the size of the sample was planned for."""
-        epsilon = f"{self.parameters.epsilon:.3g}"
+        epsilon = guarantees.at_most(self.parameters.epsilon)
         match question.aggregate:
             case "sum" | "count":
                 return f"planned for a relative error of at most {epsilon}"
             case "mean":
                 return f"sum and count each planned for a relative error of at most {epsilon}"
-            case "heavy-hitters":
-                return f"planned for shares within {epsilon}; the intervals of the list hold together"
             case "quantile" | "median":
                 return f"planned for a rank within {epsilon} of the one asked for"
             case "range-sum" | "correlated-sum" | "correlated-count" | "correlated-mean":
@@ -226,6 +232,13 @@ class AskableSample(Askable):
                 return f"planned for an additive error of at most {epsilon}"
 
 
+def _is_point(found: Estimates) -> bool:
+    """Whether nothing is left open, in no line of a list."""
+    points = [(found.lower[0], found.value[0], found.upper[0])]
+    points += [(item.lower, item.estimate, item.upper) for item in found.items]
+    return all(lower == value == upper for lower, value, upper in points)
+
+
 def _limit(question: Question) -> str:
     """In words: why sums over few events have no bound on their relative error; empty where that does not apply."""
     decay_class = question.decay.decay_class
@@ -233,5 +246,5 @@ def _limit(question: Question) -> str:
     if not partial or decay_class in (DecayClass.NONE, DecayClass.CONVERGING):
         return ""
     return (
-        f"; under {decay_class} decay no small sketch can bound the relative error ({CORRELATED_AGGREGATES}, Section 4)"
+        f"under {decay_class} decay no small sketch can bound the relative error ({CORRELATED_AGGREGATES}, Section 4)"
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,13 +19,23 @@ from sketches.sampling.quantiles import quantiles_of_sweep, sweep
 from sketches.sampling.ratios import mean_of_sums
 
 
+def all_at_once(
+    curve: Callable[[Inquiry, ArrayLike], Curve], inquiry: Inquiry, axis: ArrayLike, together: bool
+) -> Curve:
+    """A curve whose limits hold at all points at once: each point gets its part of the error (Bonferroni)."""
+    if not together:
+        return curve(inquiry, axis)
+    missed = (1.0 - inquiry.confidence) / max(1, np.size(axis))
+    return replace(curve(replace(inquiry, confidence=1.0 - missed), axis), confidence=inquiry.confidence, together=True)
+
+
 def threshold_curve(inquiry: Inquiry, thresholds: ArrayLike) -> Curve:
     """The sum, count or mean over v ≥ τ for many τ at one as-of time (a correlated aggregate against its threshold)."""
     taus = np.asarray(thresholds, np.float64)
     _check(inquiry, taus, "thresholds")
     question, sample = inquiry.question, inquiry.sample
     if question.aggregate == "correlated-mean":
-        found = mean_of_sums(inquiry, _sums_above(inquiry, inquiry.mean_coefficients, taus))
+        found = mean_of_sums(inquiry, _sums_above(inquiry, inquiry.mean_coefficients, taus), taus)
         return Curve(taus, found.value, found.lower, found.upper, inquiry.confidence)
     if question.of_value:
         raise UnanswerableError("a curve of sums of the value is not drawn: ask for their mean, or for the weight")

@@ -12,17 +12,16 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numba import njit
 
-from sketches.arrays import Floats, Ints, Rows
+from sketches.arrays import Ints, Rows, apart
 from sketches.errors import UnanswerableError
-from sketches.estimate import Item
 from sketches.events import Kind
-from sketches.question import DEFAULT_TOP, NEEDS_ORDER
+from sketches.question import NEEDS_ORDER
+from sketches.sampling.faint import magnified
+from sketches.sampling.heavy_hitters import heavy_hitters
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.joins import self_join
-from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quantiles import quantiles
 from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.thresholds import above_threshold
@@ -36,6 +35,11 @@ def answer(inquiry: Inquiry) -> Estimates:
             raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
         if question.of_value:
             raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
+    return magnified(inquiry, _estimate)
+
+
+def _estimate(inquiry: Inquiry) -> Estimates:
+    question = inquiry.question
     if question.threshold is not None:
         return above_threshold(inquiry, question.threshold)
     return _ESTIMATORS[question.aggregate](inquiry)
@@ -43,17 +47,8 @@ def answer(inquiry: Inquiry) -> Estimates:
 
 def _at_each_time(inquiry: Inquiry, estimate: Callable[[Inquiry], Estimates]) -> Estimates:
     """Estimate at one time after the other, where many times cannot be estimated at once."""
-    parts = [estimate(replace(inquiry, as_of=inquiry.as_of[at : at + 1])) for at in range(len(inquiry.as_of))]
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return Estimates(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
-    return Estimates(
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.lower for part in parts]),
-        np.concatenate([part.upper for part in parts]),
-        np.concatenate([part.used for part in parts]),
-    )
+    times = range(len(inquiry.as_of))
+    return Estimates.joined([estimate(replace(inquiry, as_of=inquiry.as_of[at : at + 1])) for at in times])
 
 
 def _sum(inquiry: Inquiry) -> Estimates:
@@ -98,9 +93,9 @@ def _value_sum(inquiry: Inquiry, rows: Rows | None) -> Estimates:
     return Estimates(value * scale, lower * scale, upper * scale, sums.used)
 
 
-def _mean(inquiry: Inquiry, rows: Rows | None = None) -> Estimates:
+def _mean(inquiry: Inquiry, rows: Rows | None = None, at_least: float = -np.inf) -> Estimates:
     """Σ w·f / Σ f over all rows or some; for values, base + scale·(Σ w·(v - base)/scale·f / Σ w·f)."""
-    return mean_of_sums(inquiry, inquiry.sums(inquiry.mean_coefficients, rows))
+    return mean_of_sums(inquiry, inquiry.sums(inquiry.mean_coefficients, rows), at_least)
 
 
 def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
@@ -112,7 +107,7 @@ def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
 def _selectivity(inquiry: Inquiry) -> Estimates:
     question = inquiry.question
     if question.tau is not None:
-        return _share(inquiry, inquiry.between(float(question.tau), None))
+        return _share(inquiry, inquiry.between(_number(question.tau), None))
     return _share(inquiry, inquiry.between(question.low, question.high))
 
 
@@ -145,14 +140,19 @@ def _correlated(inquiry: Inquiry, tau: float) -> Estimates:
         case "correlated-count":
             return _of_total(*inquiry.weight(rows), inquiry.confidence)
         case "correlated-mean":
-            return _mean(inquiry, rows)
+            return _mean(inquiry, rows, np.nextafter(float(tau), -np.inf))
         case _:
             return _share(inquiry, rows)
 
 
 def _correlated_at_number(inquiry: Inquiry) -> Estimates:
     assert inquiry.question.tau is not None
-    return _correlated(inquiry, float(inquiry.question.tau))
+    return _correlated(inquiry, _number(inquiry.question.tau))
+
+
+def _number(tau: float | str) -> float:
+    """τ as it was given: a whole number above 2^53 keeps all its digits."""
+    return float(tau) if isinstance(tau, str) else tau
 
 
 def _quantile_at_phi(inquiry: Inquiry) -> Estimates:
@@ -161,68 +161,10 @@ def _quantile_at_phi(inquiry: Inquiry) -> Estimates:
 
 
 def _quantile(inquiry: Inquiry, phi: float) -> Estimates:
-    return Estimates(
-        *quantiles(inquiry.sample, inquiry.decay, inquiry.as_of, phi, inquiry.confidence, inquiry.unseen_unit)
-    )
-
-
-def _heavy_hitters(inquiry: Inquiry) -> Estimates:
-    """The values with the largest shares.
-
-    The largest of many estimates is often too large by chance. The intervals therefore hold for all sampled values at
-    once (Bonferroni).
-    """
-    if len(inquiry.as_of) > 1:
-        raise UnanswerableError("heavy-hitters is a list: ask for it at one as-of time")
-    sample, question = inquiry.sample, inquiry.question
-    distinct, codes = sample.groups
-    decayed = inquiry.factors[0]
-    used = np.array([np.count_nonzero(decayed.factors)])
-    certain, sampled, variance = _per_group(
-        codes, sample.coefficients_by_time, decayed.factors, decayed.rows.start, len(distinct)
-    )
-    whole = certain.sum() + sampled.sum()
-    if whole <= 0:
-        return Estimates(np.array([np.nan]), np.array([0.0]), np.array([1.0]), used)
-    order = np.argsort(-(certain + sampled), kind="stable")
-    order = order[(certain + sampled)[order] > 0]
-    candidates = len(order)
-    if question.phi is not None:
-        least = max(question.phi - inquiry.share_error / 2.0, question.phi / 2.0)
-        order = order[(certain + sampled)[order] >= least * whole]
-    if question.top is not None or question.phi is None:
-        order = order[: question.top or DEFAULT_TOP]
-    unseen = inquiry.unseen_unit
-    part = Total(certain[order], sampled[order], variance[order], *unseen, decayed.table_error)
-    everything = Total(certain.sum(), sampled.sum(), variance.sum(), *unseen, decayed.table_error)
-    together = 1.0 - (1.0 - inquiry.confidence) / candidates
-    value, lower, upper = share_limits(part, everything, together)
-    items = tuple(
-        Item(_readable(sample, distinct[code]), float(v), float(low), float(high))
-        for code, v, low, high in zip(order, value, lower, upper, strict=True)
-    )
-    if not items:
-        return Estimates(np.array([0.0]), np.array([0.0]), np.array([1.0]), used)
-    return Estimates(value[:1], lower[:1], upper[:1], used, items)
-
-
-@njit(cache=True, nogil=True)
-def _per_group(codes: Rows, coefficients: Floats, factors: Floats, start: int, groups: int) -> Floats:
-    """For each group the certain part, the sampled part and the variance of its sum, in one pass."""
-    sums = np.zeros((3, groups))
-    for row in range(len(factors)):
-        code = codes[start + row]
-        sums[0, code] += coefficients[0, start + row] * factors[row]
-        sums[1, code] += coefficients[1, start + row] * factors[row]
-        sums[2, code] += coefficients[2, start + row] * factors[row] * factors[row]
-    return sums
-
-
-def _readable(sample: PoissonSample, value: np.generic) -> int | float | str:
-    """A value as users know it: the text of a key, a whole number or a float."""
-    if sample.kind is Kind.KEY:
-        return sample.labels.text_of(int(value))
-    return int(value) if sample.kind is Kind.INTEGER else float(value)
+    sample = inquiry.sample
+    found = quantiles(sample, inquiry.decay, inquiry.as_of, phi, inquiry.confidence, inquiry.unseen_unit)
+    value, lower, upper, used = found
+    return Estimates(value, *(apart(lower, upper) if sample.kind is Kind.INTEGER else (lower, upper)), used)
 
 
 def _self_join(inquiry: Inquiry) -> Estimates:
@@ -237,7 +179,7 @@ _ESTIMATORS: Final[dict[str, Callable[[Inquiry], Estimates]]] = {
     "rank": _rank,
     "quantile": _quantile_at_phi,
     "median": _quantile_at_phi,
-    "heavy-hitters": _heavy_hitters,
+    "heavy-hitters": heavy_hitters,
     "frequency": _frequency,
     "range-sum": _range_sum,
     "range-frequency": _range_frequency,

@@ -32,6 +32,8 @@ from sketches.units import TimeUnit
 MANY_ROWS: Final = 200_000  # from here on a table of the decay is cheaper than the decay of each row
 FEW_TIMES: Final = 6  # as-of times up to which the decay of each row is cheaper than a table
 _PREFIX_ROUNDING: Final = 2e-14
+_MOST_UNSEEN: Final = 1e150  # so that its square is a number; beside it nothing else counts
+_MOST_ROUNDING: Final = 1e-3  # of a sum that is a difference of prefix sums
 _THREADS: Final = min(4, os.cpu_count() or 1)
 _THREADED_FROM: Final = 50_000  # rows from which threads are worth their start
 
@@ -203,8 +205,8 @@ def sums_by_table(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_o
 
     if len(coefficients.times) == 0:
         return by_row(as_of)
-    sums = _sums_of_pieces(coefficients, unit, decay, as_of)
-    faded = too_faded(coefficients.times, unit, decay, as_of)
+    sums, lost = _sums_of_pieces(coefficients, unit, decay, as_of)
+    faded = np.union1d(too_faded(coefficients.times, unit, decay, as_of), lost)
     if len(faded):
         exact = by_row(as_of[faded])
         sums.linear[faded], sums.squared[faded], sums.used[faded] = exact.linear, exact.squared, exact.used
@@ -214,14 +216,17 @@ def sums_by_table(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_o
     return sums
 
 
-def _sums_of_pieces(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
+def _sums_of_pieces(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints) -> tuple[Sums, Rows]:
+    """The sums, and the numbers of the as-of times at which rounding leaves too little of them."""
     tolerance = TOLERANCE if len(as_of) > FEW_TIMES else FINE_TOLERANCE
     table = PiecewiseDecay.reaching(coefficients.times, int(as_of.max()), unit, decay, tolerance)
     linear, squared, used = _add_pieces_in_threads(coefficients, table, as_of)
     # The difference of two prefix sums has the rounding error of the prefix sums, however small it is itself.
     whole, parts = coefficients.prefixes[0][-1].sum(), linear.sum(axis=1)
-    rounding = _PREFIX_ROUNDING * np.sqrt(len(coefficients.times)) * whole / np.where(parts > 0, parts, np.inf)
-    return Sums(linear, squared, used, np.minimum(table.relative_error + rounding, 1.0))
+    rounding = _PREFIX_ROUNDING * np.sqrt(len(coefficients.times)) * whole
+    lost = (used > 0) & (rounding > _MOST_ROUNDING * parts)
+    relative = rounding / np.where(lost | (parts <= 0), np.inf, parts)
+    return Sums(linear, squared, used, table.relative_error + relative), np.flatnonzero(lost)
 
 
 def _add_pieces_in_threads(
@@ -325,7 +330,8 @@ def largest_unseen(sample: PoissonSample, decay: Decay, as_of: Ints, per: Litera
     newest, oldest = strata.newest[sampled], strata.oldest[sampled]
     ages = as_of[:, None] - np.minimum(newest, as_of[:, None])
     factors = np.where(oldest <= as_of[:, None], decay(sample.unit.seconds(ages)), 0.0)
-    contributions = factors * design_weight[sampled]
+    with np.errstate(over="ignore"):
+        contributions = np.minimum(factors * design_weight[sampled], _MOST_UNSEEN)
     largest = contributions.argmax(axis=1)
     contribution = contributions[np.arange(len(as_of)), largest]
     return Unseen(contribution, np.square(contribution) * exclusion_probability[sampled][largest])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,13 +33,28 @@ from sketches.sampling.poisson_sample import PoissonSample
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Value and limits at each as-of time, the number of rows with f > 0, and the items of a list."""
+    """Value and limits at each as-of time, the number of rows with f > 0, and the items of a list.
+
+    `unlisted` is the share that no value has which a list leaves out.
+    """
 
     value: Floats
     lower: Floats
     upper: Floats
     used: Ints
     items: tuple[Item, ...] = ()
+    unlisted: float | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Estimates]) -> Estimates:
+        """Estimates of different as-of times, one after the other; a list belongs to one time alone."""
+        if len(parts) == 1:
+            return parts[0]
+        value, lower, upper = (
+            np.concatenate([np.zeros(0), *(getattr(part, name) for part in parts)])
+            for name in ("value", "lower", "upper")
+        )
+        return cls(value, lower, upper, np.concatenate([np.zeros(0, np.int64), *(part.used for part in parts)]))
 
 
 @dataclass(frozen=True)

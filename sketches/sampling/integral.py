@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -10,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sketches import guarantees
 from sketches.decay import Decay, parse_decay
 from sketches.encoding.bodies import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
@@ -19,6 +19,7 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Built, Promise, Sketch, mergeable, refuse, refuse_other_mass
 from sketches.hashing import salt
 from sketches.question import NEEDS_ORDER, Counting, Question
+from sketches.sampling.expected_widths import integral_width
 from sketches.sampling.expiry_sample import NOTHING_SEEN, ExpirySample
 from sketches.sampling.integral_answers import Asked, flat, refuse_kind
 from sketches.sampling.integral_decay import ages_at, zero_or_one
@@ -62,8 +63,8 @@ class Integral(Sketch):
 
     Not bounded by ε: shares among few events, and the sum once it has decayed below 1/scale·(capacity/2), which with
     the derived scale is the mass of one new event; the interval is then wider and says so. With scale = 1 weights are
-    rounded down, as in the paper, and the bound is of the rounded ones. An event may have at most 2^40 units: at
-    ε = 0.05 (scale 2,048) it may weigh 2^29. Means and joins are not answered at all.
+    rounded down, as in the paper: sums may be any larger once events count less than 1, shares are unknown. An event
+    may have at most 2^40 units: at ε = 0.05 (scale 2,048) it may weigh 2^29. Means and joins are not answered at all.
 
     Memory: ε = δ = 0.05 keeps up to 3,074 events a level that still count (docs/families.md has figures).
 
@@ -157,28 +158,29 @@ class Integral(Sketch):
             return None
         if "weight" in question.where.columns and built.weighted and built.counting == "events":
             return None
-        width = math.nextafter(2.0 * built.epsilon, 1.0)  # `sample` errs less at the same ε, and comes first
-        return Promise(width, False, f"within {built.epsilon:.3g} {built.likely}")
+        width = integral_width(question, built)
+        return Promise(width, certain=width == 0.0)
 
     def answer(self, question: Question, *, other: None = None) -> Estimate:
         """The answer with its interval (Figures 3 and 4): the median over the copies."""
         asked, as_of = self._asked(question)
         confidence = self._confidence(asked)
-        (value, lower, upper), items = asked.evaluate()
+        (value, lower, upper), items, unlisted = asked.evaluate()
         return Estimate(
             value=float(value[0]),
             lower=float(lower[0]),
             upper=float(upper[0]),
             confidence=confidence,
-            guarantee=self._guarantee(asked, confidence),
+            guarantee=self._guarantee(asked, confidence, unlisted),
             family=self.family,
             as_of=as_of,
             used=sum(int(np.count_nonzero(copy.units)) for copy in asked.copies.all),
             items=items,
+            unlisted=unlisted,
         )
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:
-        """The same question at many as-of times; the guarantee is that of the answer with the least confidence."""
+        """The same question at many as-of times; the guarantee is one that holds at all of them."""
         moments = np.asarray(as_of, np.int64)
         if moments.ndim != 1:
             raise QuestionError(f"as_of has {moments.ndim} dimensions; a series takes a flat array of times")
@@ -186,30 +188,36 @@ class Integral(Sketch):
             raise UnanswerableError("heavy-hitters is a list: ask for it at one as-of time")
         answers = [self.answer(question.at(moment)) for moment in moments.tolist()]
         least = min(answers, key=lambda each: each.confidence) if answers else self.answer(question)
+        alike = all(each.guarantee == least.guarantee for each in answers)
         return Series(
             as_of=moments,
             value=np.array([each.value for each in answers]),
             lower=np.array([each.lower for each in answers]),
             upper=np.array([each.upper for each in answers]),
             confidence=least.confidence,
-            guarantee=least.guarantee,
+            guarantee=least.guarantee if alike else self._at_many(least.confidence),
             family=self.family,
             used=np.array([each.used for each in answers], np.int64),
         )
 
-    def threshold_curve(self, question: Question, thresholds: ArrayLike) -> Curve:
+    def _at_many(self, confidence: float) -> str:
+        floors = self.parameters.integral_decay.floors
+        held = guarantees.NEVER_OUTSIDE if confidence == 1 else guarantees.inside(confidence)
+        return guarantees.clauses("of floored weights" if floors else "", held)
+
+    def threshold_curve(self, question: Question, thresholds: ArrayLike, *, together: bool = False) -> Curve:
         """The sum (or count: the mass that is kept) over v ≥ τ for many thresholds τ, at one as-of time."""
         asked, _ = self._asked(question, curve=True)
         taus = flat("thresholds", np.asarray(thresholds, np.float64))
         return Curve(taus, *asked.above(taus), self._confidence(asked))
 
-    def quantile_curve(self, question: Question, shares: ArrayLike) -> Curve:
+    def quantile_curve(self, question: Question, shares: ArrayLike, *, together: bool = False) -> Curve:
         """The value at each share φ, at one as-of time."""
         asked, _ = self._asked(question, curve=True)
         phis = flat("shares", np.asarray(shares, np.float64))
         if ((phis <= 0) | (phis >= 1)).any():
             raise QuestionError("shares must lie strictly between 0 and 1")
-        return Curve(phis, *asked.quantiles(phis), self._confidence(asked))
+        return Curve(phis, *asked.quantile_curve(phis), self._confidence(asked))
 
     def _asked(self, question: Question, *, curve: bool = False) -> tuple[Asked, int]:
         """The question to what survives at its as-of time, by default that of the newest event."""
@@ -219,7 +227,8 @@ class Integral(Sketch):
         heavy = self._all_heavy(as_of)
         survivors = [self._survivors(copy, as_of, heavy) for copy in self.copies]
         copies = Copies(survivors, self.parameters.accuracy.epsilon, self.parameters.copy_delta)
-        return Asked(question, copies, self.kind, self.labels, self.extremes), as_of
+        floors = self.parameters.integral_decay.floors and newest is not None
+        return Asked(question, copies, self.kind, self.labels, self.extremes, floors, heavy), as_of
 
     def _all_heavy(self, as_of: int) -> bool:
         """Whether every event ever seen counts a unit or more, so that level 0 keeps none by chance."""
@@ -276,19 +285,20 @@ class Integral(Sketch):
             raise UnanswerableError(f"{asked} needs values with an order, but this stream's values are text")
         refuse_kind(question, self.kind)
 
-    def _guarantee(self, asked: Asked, confidence: float) -> str:
+    def _guarantee(self, asked: Asked, confidence: float, unlisted: float | None) -> str:
         """In words: which bound holds, of what, and how surely."""
-        copies, floors = asked.copies, self.parameters.integral_decay.floors
+        copies = asked.copies
+        if asked.floors:
+            rounded = "of floored weights: each event counts up to 1 more than it adds"
+            lost = "" if asked.complete else "those that count less than 1 add nothing"
+            return guarantees.clauses(rounded, lost, "" if copies.exact else guarantees.inside(confidence))
         if copies.exact:
-            kept = "every event that still counts was kept"
-            return f"of floored weights: {kept}, each rounded down" if floors else f"exact: {kept}"
-        likely = f"with probability {confidence:.3g}"
-        if floors:
-            return f"a priori: {asked.bound()} {likely}, of floored weights"
+            return guarantees.KEPT_ALL
         if any(copy.level for copy in copies.all):
-            return f"a priori: {asked.bound()} {likely}"
+            return asked.bound(confidence, unlisted)
         kept = f"every event that counts 1/{self.parameters.scale} or more was kept, lighter ones by chance"
-        return f"{kept}: {asked.bound()} {likely}" if copies.held else f"{kept}; none is left"
+        bound = asked.bound(confidence, unlisted) if copies.held else "none is left"
+        return guarantees.clauses(kept, bound)
 
     def to_bytes(self) -> bytes:
         writer = Writer()

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Limits
+from sketches import guarantees
+from sketches.arrays import Flags, Floats, Limits, apart
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Extremes, Kind, Labels
 from sketches.hashing import hash_one
-from sketches.papers import SENSOR_SKETCHES
 from sketches.predicate import Range
 from sketches.question import DEFAULT_TOP, Question
 from sketches.sampling.survivors import Copies, Selection, Survivors, at_least, matching
@@ -28,6 +28,8 @@ class Asked:
     kind: Kind
     labels: Labels
     extremes: Extremes
+    floors: bool = False  # weights are rounded down
+    complete: bool = True  # no event counts so little that it was rounded down to nothing
 
     @property
     def failures(self) -> int:
@@ -35,26 +37,61 @@ class Asked:
         restricted = bool(self.question.where) and self.question.aggregate not in SUMS
         return 1 + (self.question.threshold is not None) + restricted
 
-    def evaluate(self) -> tuple[Limits, tuple[Item, ...]]:
-        """The answer with its limits, arrays of one entry each, and the list where it is one."""
+    def evaluate(self) -> tuple[Limits, tuple[Item, ...], float | None]:
+        """The answer with its limits, arrays of one entry each; of a list the list, and the most that it leaves out."""
+        found, items, unlisted = self._heavy_hitters() if self._lists else (self._evaluate(), (), None)
+        if self.floors and items:
+            items = tuple(Item(item.value, item.estimate, 0.0, 1.0) for item in items)
+        return self._unfloored(found), items, None if unlisted is None else 1.0 if self.floors else unlisted
+
+    @property
+    def _lists(self) -> bool:
+        return self.question.aggregate == "heavy-hitters"
+
+    def _unfloored(self, found: Limits) -> Limits:
+        """Limits of the question's own answer where weights are rounded down."""
+        value, lower, upper = found
+        if not self.floors:
+            return found
+        if self.question.aggregate in SUMS:
+            return value, lower - self._gained(value), upper + self._lost
+        ends = (0.0, 1.0)
+        if self.question.aggregate in ("quantile", "median"):
+            ends = self.extremes.least_value, self.extremes.greatest_value
+        return value, np.full(len(value), ends[0]), np.full(len(value), ends[1])
+
+    @property
+    def _lost(self) -> float:
+        """What rounding down takes at the most: up to 1 of each event, and all of those that count less than 1."""
+        if not self.floors:
+            return 0.0
+        return float(max(len(copy.values) for copy in self.copies.all)) if self.complete else np.inf
+
+    def _gained(self, value: Floats) -> Floats:
+        """What rounding up at the edge of a whole number gives at the most, and the floats of large weights."""
+        rows = max(len(copy.values) for copy in self.copies.all)
+        return np.asarray(2e-9 * rows + 1e-14 * value if self.floors else np.zeros(len(value)))
+
+    def _evaluate(self) -> Limits:
         question, copies = self.question, self.copies
         about = self._about()
         match question.aggregate:
             case "sum" | "count":
-                return copies.sums(matching(about or _everything), everything=about is None), ()
+                return copies.sums(matching(about or _everything), everything=about is None)
             case "quantile" | "median":
-                return self.quantiles(np.array([question.phi])), ()
-            case "heavy-hitters":
-                return self._heavy_hitters()
+                return self.quantiles(np.array([question.phi]))
             case "range-sum":
-                return copies.sums(matching(self._measured)), ()
+                return copies.sums(matching(self._measured))
             case "correlated-sum" | "correlated-count":
-                return _at_both_ends(copies.sums(at_least(self._thresholds(), about))), ()
+                return _at_both_ends(copies.sums(at_least(self._thresholds(), about)))
         if not copies.held:
-            return (np.array([np.nan]), np.zeros(1), np.ones(1)), ()
+            return np.array([np.nan]), np.zeros(1), np.ones(1)
         if question.tau is not None:
-            return _at_both_ends(copies.shares(at_least(self._thresholds(), about), about)), ()
-        return copies.shares(matching(self._measured), about), ()
+            return _at_both_ends(copies.shares(at_least(self._thresholds(), about), about))
+        return copies.shares(matching(self._measured), about)
+
+    def quantile_curve(self, phis: Floats) -> Limits:
+        return self._unfloored(self.quantiles(phis))
 
     def quantiles(self, phis: Floats) -> Limits:
         limits = self.question.where.range_of("value")
@@ -63,7 +100,8 @@ class Asked:
 
     def above(self, thresholds: Floats) -> Limits:
         """The sum from each threshold on."""
-        return self.copies.sums(at_least(thresholds, self._about()))
+        value, lower, upper = self.copies.sums(at_least(thresholds, self._about()))
+        return value, lower - self._gained(value), upper + self._lost
 
     def _thresholds(self) -> Floats:
         """τ, and its upper and lower limit where it is itself an aggregate, of all events.
@@ -73,12 +111,14 @@ class Asked:
         threshold = self.question.threshold
         if threshold is None:
             assert self.question.tau is not None
-            return np.full(3, float(self.question.tau))
+            return np.full(3, self.question.tau)  # a whole number keeps all its digits
         assert threshold.phi is not None  # a threshold by the mean was refused
         extremes = self.extremes
         value, lower, upper = self.copies.quantiles(
             np.array([threshold.phi]), None, extremes.least_value, extremes.greatest_value
         )
+        if self.kind is Kind.INTEGER:
+            lower, upper = apart(lower, upper)
         return threshold.factor * np.concatenate([value, upper, lower])
 
     def _about(self) -> Selection | None:
@@ -113,47 +153,61 @@ class Asked:
     def _code(key: object) -> np.uint64:
         return np.uint64(hash_one(str(key)))
 
-    def _heavy_hitters(self) -> tuple[Limits, tuple[Item, ...]]:
-        """The sampled values with the largest shares. With a least share φ, an estimate of φ - ε/2 is enough, but not
-        less than φ/2."""
+    def _heavy_hitters(self) -> tuple[Limits, tuple[Item, ...], float]:
+        """The sampled values with the largest shares, and what no other value exceeds. With a least share φ, an
+        estimate of φ - ε/2 is enough, but not less than φ/2."""
         question, copies, about = self.question, self.copies, self._about()
         nothing = np.array([np.nan]), np.zeros(1), np.ones(1)
         if not copies.held:
-            return nothing, ()
+            return nothing, (), 0.0 if copies.exact else 1.0
         distinct, of_each = copies.by_value(about)
         shares, lower, upper = copies.shares(of_each, about)
+        unseen = float(copies.shares(lambda copy, column: np.zeros(1), about)[2][0])
+        if np.isnan(shares).any():
+            return nothing, (), unseen
         order = np.argsort(-shares, kind="stable")
-        order = order[shares[order] > 0.0]
+        listed = order[shares[order] > 0.0]
         if question.phi is not None:
-            order = order[shares[order] >= max(question.phi - copies.error / 2.0, question.phi / 2.0)]
+            listed = listed[shares[listed] >= max(question.phi - copies.error / 2.0, question.phi / 2.0)]
         if question.top is not None or question.phi is None:
-            order = order[: question.top or DEFAULT_TOP]
-        if len(order) == 0:
-            empty = np.isnan(shares).any()
-            return nothing if empty else (np.zeros(1), np.zeros(1), np.ones(1)), ()
-        values = [self.labels.text_of(value) if self.kind is Kind.KEY else value for value in distinct[order].tolist()]
-        found = zip(values, shares[order].tolist(), lower[order].tolist(), upper[order].tolist(), strict=True)
-        first = order[:1]
-        return (shares[first], lower[first], upper[first]), tuple(Item(*each) for each in found)
+            listed = listed[: question.top or DEFAULT_TOP]
+        most = max(unseen, float(np.delete(upper, listed).max(initial=0.0)))
+        if len(listed) == 0:
+            return (np.zeros(1), np.zeros(1), np.ones(1)), (), most
+        values = [self.labels.text_of(value) if self.kind is Kind.KEY else value for value in distinct[listed].tolist()]
+        found = zip(values, shares[listed].tolist(), lower[listed].tolist(), upper[listed].tolist(), strict=True)
+        first = listed[:1]
+        return (shares[first], lower[first], upper[first]), tuple(Item(*each) for each in found), most
 
-    def bound(self) -> str:
-        """In words: which bound holds, and which theorem says so."""
-        question, error = self.question, f"{self.copies.error:.3g}"
-        match question.aggregate:
-            case "sum" | "count" if not question.where:
-                bound, source = f"relative error of at most {error}", "Theorem 3.1"
-            case aggregate if aggregate in SUMS:
-                bound, source = f"additive error of at most {error} of the whole decayed sum", "Theorems 3.1 and 3.2"
-            case "quantile" | "median":
-                bound, source = f"rank within {error} of the one asked for", "Theorem 3.3"
-            case "heavy-hitters":
-                bound, source = f"share of each value within {error}, each for itself", "Theorem 3.3"
-            case _:
-                bound, source = f"additive error of at most {error}", "Theorem 3.2"
-        if question.where and question.aggregate not in SUMS:
-            bound += ", as a share of all that counts"
-        threshold = f", the threshold's rank being within {error}" if question.threshold is not None else ""
-        return f"{bound} ({SENSOR_SKETCHES}, {source}){threshold}"
+    def bound(self, confidence: float, unlisted: float | None) -> str:
+        """In words: which bound holds, and how surely; from the same numbers as the interval."""
+        question, likely = self.question, guarantees.likely(confidence)
+        if unlisted is not None:
+            return guarantees.clauses(
+                guarantees.lists_hold(confidence, together=False), guarantees.none_unlisted(unlisted)
+            )
+        if question.aggregate in ("quantile", "median"):
+            if question.where:
+                return guarantees.inside(confidence)
+            return f"{guarantees.rank_within(self.copies.error, 'all that counts')} {likely}"
+        error = self._part_of_the_whole() if question.aggregate in SUMS else self.copies.error
+        if question.threshold is not None or error >= 1 or (question.where and question.aggregate not in SUMS):
+            return guarantees.inside(confidence)
+        if question.aggregate not in SUMS:
+            return f"{guarantees.within(error, '1')} {likely}"
+        mass = "decayed count" if "count" in question.aggregate else "decayed sum"
+        of_all = question.aggregate in ("sum", "count") and not question.where
+        return f"{guarantees.within(error, f'the {mass}' if of_all else f'the whole {mass}')} {likely}"
+
+    def _part_of_the_whole(self) -> float:
+        """How far sums may be off, as a part of the exact whole: ε above level 0 (Theorem 3.1); in level 0 the error is
+        known as a part of the estimated whole."""
+        errors = [self.copies.error if copy.level else _of_the_exact(self.copies.error) for copy in self.copies.all]
+        return max(errors, default=np.inf)
+
+
+def _of_the_exact(error: float) -> float:
+    return error / (1.0 - error) if error < 1.0 else np.inf
 
 
 def refuse_kind(question: Question, kind: Kind) -> None:

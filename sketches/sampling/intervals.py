@@ -7,7 +7,7 @@ short where few events match. These intervals are used instead:
 - **Sums**: the gamma interval of Fay and Feuer (Statistics in Medicine 16, 1997) for weighted sums of counts. Its
   upper limit adds the largest contribution that an *unseen* event could have made, one that came and was not sampled.
   So the upper limit holds even where no sampled event matches: it is -ln(α/2)/π for one rare unit.
-- **Shares and ratios**: limits recovered from those of numerator and denominator (MOVER: Zou and Donner, Statistics in
+- **Shares**: limits recovered from those of numerator and denominator (MOVER: Zou and Donner, Statistics in
   Medicine 27, 2008), which keeps their asymmetry. Matching and other events are disjoint, hence independent.
 
 All functions broadcast over arrays.
@@ -20,14 +20,14 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
+from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from sketches.arrays import Flags, Floats
 
 _TABLE_FROM: Final = 0.5  # shapes of the gamma distribution between which quantiles are read off a table
 _TABLE_UP_TO: Final = 60.0
 _TABLE_POINTS: Final = 2048
-_RULE_OF_THREE: Final = 3.7  # -ln(0.025): what none of n events shows has a share of at most 3.7/n, with 97.5%
+_LEAST_TAIL: Final = 1e-300  # a quantile beyond it would be infinite
 
 
 class Unseen(NamedTuple):
@@ -57,9 +57,12 @@ class Total:
 
     def bounds(self, confidence: float) -> tuple[Floats, Floats]:
         """Lower and upper limit of the sum, each missed with probability (1 - confidence) / 2."""
-        tail = (1.0 - confidence) / 2.0
-        lower = _gamma_quantile(self.sampled, self.variance, tail)
-        upper = _gamma_quantile(self.sampled + self.unseen, self.variance + self.unseen_variance, 1.0 - tail)
+        return self.at_tail((1.0 - confidence) / 2.0)
+
+    def at_tail(self, tail: float | Floats) -> tuple[Floats, Floats]:
+        """Lower and upper limit of the sum, each missed with probability `tail`, which each sum may have of its own."""
+        lower = gamma_quantile(self.sampled, self.variance, tail)
+        upper = gamma_quantile(self.sampled + self.unseen, self.variance + self.unseen_variance, tail, upper=True)
         lower = self.certain + np.minimum(lower, self.sampled)
         upper = self.certain + np.maximum(upper, self.sampled)
         return lower * (1.0 - self.table_error), upper * (1.0 + self.table_error)
@@ -81,46 +84,60 @@ class Total:
         )
 
 
-def _gamma_quantile(mean: Floats, variance: Floats, probability: float) -> Floats:
-    """The quantile of the gamma distribution with this mean and variance; the mean itself where the variance is 0.
+def gamma_quantile(mean: Floats, variance: Floats, tail: float | Floats, *, upper: bool = False) -> Floats:
+    """What the gamma distribution with this mean and variance is below (or above) with probability `tail`.
 
-    Large shapes use the cube formula of Wilson and Hilferty, whose error is far below the interval's own width. Small
-    shapes are read off a table, because inverting the gamma function for each point of a chart would cost too much.
+    The mean itself where the variance is 0. Large shapes use the cube formula of Wilson and Hilferty, whose error is
+    far below the interval's own width. Small shapes are read off a table where all have one tail, because inverting the
+    gamma function for each point of a chart would cost too much.
     """
-    mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
+    mean, variance, tails = np.broadcast_arrays(
+        np.asarray(mean, np.float64), np.asarray(variance, np.float64), np.asarray(tail, np.float64)
+    )
+    tails = np.maximum(tails, _LEAST_TAIL)
     spread = (mean > 0) & (variance > 0)
     safe_mean = np.where(spread, mean, 1.0)
     scale = np.where(spread, variance, 1.0) / safe_mean
     shape = safe_mean / scale
     ninth = 1.0 / (9.0 * shape)
-    quantile = shape * (1.0 - ninth + ndtri(probability) * np.sqrt(ninth)) ** 3
+    deviation = -ndtri(tails) if upper else ndtri(tails)
+    quantile = shape * np.maximum(1.0 - ninth + deviation * np.sqrt(ninth), 0.0) ** 3
     small = shape < _TABLE_UP_TO
     if small.any():
         quantile = np.where(small, 0.0, quantile)
-        quantile[small] = _gamma_quantile_of_small_shapes(shape[small], probability)
+        if np.ndim(tail):
+            quantile[small] = (gammainccinv if upper else gammaincinv)(shape[small], tails[small])
+        else:
+            quantile[small] = _gamma_quantile_of_small_shapes(shape[small], float(tail), upper)
     return np.where(spread, quantile * scale, mean)
 
 
-def _gamma_quantile_of_small_shapes(shape: Floats, probability: float) -> Floats:
-    log_shapes, log_quantiles = _gamma_table(probability)
+def _gamma_quantile_of_small_shapes(shape: Floats, tail: float, upper: bool) -> Floats:
+    log_shapes, log_quantiles = _gamma_table(tail, upper)
     quantile = np.exp(np.interp(np.log(shape), log_shapes, log_quantiles))
     tiny = shape < _TABLE_FROM
     if tiny.any():
-        quantile[tiny] = gammaincinv(shape[tiny], probability)
+        quantile[tiny] = (gammainccinv if upper else gammaincinv)(shape[tiny], tail)
     return quantile
 
 
 @lru_cache(maxsize=64)
-def _gamma_table(probability: float) -> tuple[Floats, Floats]:
+def _gamma_table(tail: float, upper: bool) -> tuple[Floats, Floats]:
     """The logarithms of shapes and of their gamma quantiles; interpolation between them is right to 5e-6."""
     log_shapes = np.linspace(np.log(_TABLE_FROM), np.log(_TABLE_UP_TO), _TABLE_POINTS)
-    return log_shapes, np.log(gammaincinv(np.exp(log_shapes), probability))
+    return log_shapes, np.log((gammainccinv if upper else gammaincinv)(np.exp(log_shapes), tail))
 
 
 def share_bounds(part: Total, rest: Total, confidence: float) -> tuple[Floats, Floats]:
     """Limits of part / (part + rest), where the two are sums over different events."""
-    part_lower, part_upper = part.bounds(confidence)
-    rest_lower, rest_upper = rest.bounds(confidence)
+    return share_between(part, part.bounds(confidence), rest, rest.bounds(confidence))
+
+
+def share_between(
+    part: Total, part_limits: tuple[Floats, Floats], rest: Total, rest_limits: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """The same from the limits of both."""
+    (part_lower, part_upper), (rest_lower, rest_upper) = part_limits, rest_limits
     least_odds = _ratio_lower(part.value, part_lower, rest.value, rest_upper)
     least_inverse_odds = _ratio_lower(rest.value, rest_lower, part.value, part_upper)
     unbounded = np.isinf(least_odds)
@@ -128,43 +145,20 @@ def share_bounds(part: Total, rest: Total, confidence: float) -> tuple[Floats, F
     return lower, 1.0 / (1.0 + least_inverse_odds)
 
 
-def _ratio_lower(
-    top: Floats, top_lower: Floats, bottom: Floats, bottom_upper: Floats, correlation: float | Floats = 0.0
-) -> Floats:
+def _ratio_lower(top: Floats, top_lower: Floats, bottom: Floats, bottom_upper: Floats) -> Floats:
     """Lower limit r of top / bottom: where top - r·bottom is as far below its estimate as both limits allow.
 
-    r solves (top - r·bottom)² = a² + r²·b² - 2·correlation·r·a·b and lies below top / bottom. Here a is the distance
-    from top down to its lower limit, and b the distance from bottom up to its upper limit.
+    r solves (top - r·bottom)² = a² + r²·b² and lies below top / bottom. Here a is the distance from top down to its
+    lower limit, and b the distance from bottom up to its upper limit.
     """
     a = top - top_lower
     b = bottom_upper - bottom
-    constant = np.maximum(top * top - a * a, 0.0)
-    half = top * bottom - correlation * a * b
-    square = bottom * bottom - b * b
-    root = np.sqrt(np.maximum(half * half - square * constant, 0.0))
+    constant = np.maximum(top_lower, 0.0) * (top + a)
+    half = top * bottom
+    # half² - (bottom² - b²)·(top² - a²), written so that limits next to the estimate are not rounded onto it
+    root = np.sqrt(np.maximum(np.square(a * bottom) + np.square(b * top) - np.square(a * b), 0.0))
     denominator = half + root
     ratio = constant / np.where(denominator > 0, denominator, 1.0)
-    # Where the bottom is 0 and nothing is unseen there, the ratio is unbounded.
-    return np.where(top > 0, np.where(denominator > 0, ratio, np.where(top_lower > 0, np.inf, 0.0)), 0.0)
-
-
-def ratio_bounds(
-    top: Total, bottom: Total, covariance: Floats, effective: Floats, confidence: float
-) -> tuple[Floats, Floats]:
-    """Limits of top / bottom, two sums over the *same* events, with the covariance of their estimates.
-
-    The correlation in a few sampled events says little about the others. A positive one is therefore reduced by the
-    rule of three: by the share 3.7 / `effective`, the effective number of sampled events.
-    """
-    top_lower, top_upper = top.bounds(confidence)
-    bottom_lower, bottom_upper = bottom.bounds(confidence)
-    scale = np.sqrt(top.variance * bottom.variance)
-    correlation = np.where(scale > 0, covariance / np.where(scale > 0, scale, 1.0), 0.0)
-    correlation = np.clip(correlation, -1.0, 1.0)
-    reduction = np.maximum(0.0, 1.0 - _RULE_OF_THREE / np.maximum(effective, 1e-9))
-    correlation = np.where(correlation > 0, correlation * reduction, correlation)
-    lower = _ratio_lower(top.value, top_lower, bottom.value, bottom_upper, correlation)
-    inverse = _ratio_lower(bottom.value, bottom_lower, top.value, top_upper, correlation)
-    upper = np.where(inverse > 0, 1.0 / np.where(inverse > 0, inverse, 1.0), np.inf)
-    # Errors of the table do not cancel as sampling errors do: both sums may be off in opposite directions.
-    return lower * (1.0 - 2.0 * top.table_error), upper * (1.0 + 2.0 * top.table_error)
+    # Where the bottom is 0 and nothing is unseen there, the ratio is unbounded; else the top is too small for a square.
+    unbounded = (top_lower > 0) & (bottom_upper <= 0)
+    return np.where(top > 0, np.where(denominator > 0, ratio, np.where(unbounded, np.inf, 0.0)), 0.0)

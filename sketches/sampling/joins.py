@@ -8,6 +8,8 @@ event could have made, as for sums in `sketches.sampling.intervals`; here that i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ from sketches.sampling.horvitz_thompson import DecayFactors, largest_unseen
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.quotients import deviation, divide
 
 
 class _DecayedRows:
@@ -51,6 +54,22 @@ class _DecayedRows:
         return packed.view([("", np.uint64)] * len(columns)).reshape(-1)
 
 
+class _Product(NamedTuple):
+    """The estimate of a join, its variance, and what an unseen event or pair of events could have added."""
+
+    value: float
+    variance: float
+    unseen: Floats
+    table_error: float
+
+    def estimates(self, confidence: float, used: Ints) -> Estimates:
+        value, variance = np.array([self.value]), np.array([self.variance])
+        lower, _ = Total(np.zeros(1), value, variance, self.unseen, np.square(self.unseen)).bounds(confidence)
+        events = divide(np.square(value), variance, 0.0)
+        upper = value + deviation(variance, self.unseen, events, (1.0 - confidence) / 2.0)
+        return Estimates(value, lower * (1.0 - self.table_error), upper * (1.0 + self.table_error), used)
+
+
 def self_join(inquiry: Inquiry) -> Estimates:
     """Σ_k (Σ_{v = k} w·f)²."""
     decayed = _DecayedRows(inquiry.sample, inquiry)
@@ -61,15 +80,26 @@ def self_join(inquiry: Inquiry) -> Estimates:
     sums = np.bincount(codes, decayed.contributions)
     variances = np.bincount(codes, decayed.variances)
     rest_of_group = sums[codes] - decayed.contributions
-    single = (decayed.variances * np.square(2.0 * rest_of_group + decayed.decayed_weights)).sum()
+    single = float((decayed.variances * np.square(2.0 * rest_of_group + decayed.decayed_weights)).sum())
     pairs = 2.0 * max(float(np.square(variances).sum() - np.square(decayed.variances).sum()), 0.0)
     value = float((np.square(sums) - variances).sum())
     event = largest_unseen(inquiry.sample, inquiry.decay, inquiry.as_of, "unit").contribution
-    unseen = event * (2.0 * sums.max() + event)  # one more event in the largest group
-    total = Total(
-        np.zeros(1), np.array([value]), np.array([single + pairs]), unseen, np.square(unseen), decayed.table_error
-    )
-    return Estimates(total.value, *total.bounds(inquiry.confidence), used)
+    # One more event in the largest group, or a pair of events of which neither was seen.
+    unseen = np.maximum(event * (2.0 * rest_of_group.max() + _own(event, inquiry, inquiry.sample)), 2.0 * event * event)
+    product = _Product(value, _without_twice(single, pairs), unseen, decayed.table_error)
+    return product.estimates(inquiry.confidence, used)
+
+
+def _without_twice(single: float, pairs: float) -> float:
+    """The variance of both parts. The rest of a group is itself an estimate, whose square is too large by its own
+    variance: the part of single events so holds that of pairs twice too often, on average."""
+    return max(single - pairs, single / 2.0)
+
+
+def _own(event: Floats, inquiry: Inquiry, sample: PoissonSample) -> Floats:
+    """What an unseen event may weigh itself: at most the heaviest event at its newest, or what it would have added."""
+    heaviest = sample.greatest_weight * float(inquiry.decay(np.zeros(1))[0])
+    return np.minimum(event, heaviest)
 
 
 def inner_product(inquiry: Inquiry, other: PoissonSample) -> Estimates:
@@ -91,20 +121,28 @@ def inner_product(inquiry: Inquiry, other: PoissonSample) -> Estimates:
     shared = left.contributions[at_left] * right.contributions[at_right] * exclusion
     value = float(left_sums @ right_sums - shared.sum())
     codes = np.searchsorted(distinct, left.values[at_left])
-    variance = (
+    single = (
         left_variances @ np.square(right_sums)
         + right_variances @ np.square(left_sums)
-        + left_variances @ right_variances
         + 2.0 * (shared * left_sums[codes] * right_sums[codes]).sum()
     )
+    variance = _without_twice(float(single), float(left_variances @ right_variances))
     left_event = largest_unseen(here, inquiry.decay, inquiry.as_of, "unit").contribution
     right_event = largest_unseen(other, inquiry.decay, inquiry.as_of, "unit").contribution
     # One more event on either side meets the largest group of the other side.
-    unseen = np.maximum(left_event * (right_sums.max() + right_event), right_event * (left_sums.max() + left_event))
+    alone = np.maximum(
+        left_event * (_rest(right) + _own(right_event, inquiry, other)),
+        right_event * (_rest(left) + _own(left_event, inquiry, here)),
+    )
+    unseen = np.maximum(alone, left_event * right_event)
     table_error = max(left.table_error, right.table_error)
-    estimate, spread = np.array([max(value, 0.0)]), np.array([float(variance)])
-    total = Total(np.zeros(1), estimate, spread, unseen, np.square(unseen), table_error)
-    return Estimates(total.value, *total.bounds(inquiry.confidence), used)
+    return _Product(max(value, 0.0), variance, unseen, table_error).estimates(inquiry.confidence, used)
+
+
+def _rest(side: _DecayedRows) -> float:
+    """The largest sum of the rows of one value, but for one of its rows: a value sampled once tells of no group."""
+    _, codes = np.unique(side.values, return_inverse=True)
+    return float((np.bincount(codes, side.contributions)[codes] - side.contributions).max(initial=0.0))
 
 
 def _no_pairs(inquiry: Inquiry, used: Ints, other: PoissonSample | None = None) -> Estimates:
@@ -112,5 +150,4 @@ def _no_pairs(inquiry: Inquiry, used: Ints, other: PoissonSample | None = None) 
     unseen = np.square(largest_unseen(inquiry.sample, inquiry.decay, inquiry.as_of, "unit").contribution)
     if other is not None:
         unseen = unseen + np.square(largest_unseen(other, inquiry.decay, inquiry.as_of, "unit").contribution)
-    total = Total(np.zeros(1), np.zeros(1), np.zeros(1), 2.0 * unseen, np.square(2.0 * unseen))
-    return Estimates(total.value, *total.bounds(inquiry.confidence), used)
+    return _Product(0.0, 0.0, 2.0 * unseen, 0.0).estimates(inquiry.confidence, used)

@@ -47,9 +47,7 @@ def over_last_events(
             parts.append(since(begin.estimate, moment, confidence))
         else:
             parts.append(_enclosing(events, question, begin, moment, lambda at, now: since(at, now, careful)))
-    columns = ([getattr(part, name) for part in parts] for name in ("value", "lower", "upper", "used"))
-    value, lower, upper, used = (np.concatenate([np.zeros(0), *column]) for column in columns)
-    return Estimates(value, lower, upper, used.astype(np.int64), parts[0].items if len(parts) == 1 else ())
+    return Estimates.joined(parts)
 
 
 def _beginnings(events: PoissonSample, count: int, moment: int, confidence: float) -> _Beginnings:

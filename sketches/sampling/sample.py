@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,8 @@ from sketches.family import Abilities, Built, Gathered, Promise, Sketch, mergeab
 from sketches.hashing import salt
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
-from sketches.sampling import window_estimator
 from sketches.sampling.askable_sample import FAMILY, AskableSample
+from sketches.sampling.expected_widths import sample_width
 from sketches.sampling.nested_sample import NO_CUT, NestedSample
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.range_sample import LEVELS
@@ -28,7 +28,6 @@ from sketches.sampling.sample_parameters import SampleParameters
 from sketches.sampling.whole_bodies import whole_bodies
 from sketches.units import SECOND, TimeUnit
 
-Estimator = Literal["horvitz-thompson", "windows"]
 ANSWER_CAPACITIES: Final = 2  # times the capacity that a union may keep which is asked and not stored
 
 
@@ -38,10 +37,12 @@ class Sample(Sketch):
 
     Question: any aggregate of `sketches.question`, under any decay function, at any as-of time, chosen at query time.
 
-    Guarantee: for decayed sums |estimate - exact| ≤ ε·exact, for shares, ranks and τ-sums |estimate - exact| ≤ ε (of
-    the whole decayed weight), each with probability at least 1 - δ over the seed (Cormode, Tirthapura and Xu 2007,
-    Theorems 4.1 to 4.3, and 2009, Theorem 3.2). Besides, every answer carries an interval computed from the sample. It
-    covers the exact answer with the confidence it states, also where only a few sampled events match.
+    Guarantee: planned for |estimate - exact| ≤ ε·exact for decayed sums and |estimate - exact| ≤ ε (of the whole
+    decayed weight) for shares, ranks and τ-sums, each with probability about 1 - δ over the seed, as of the newest
+    event; docs/sample.md derives the size for that (Cormode, Tirthapura and Xu 2007, Theorems 4.1 to 4.3, prove the
+    same for eight times the size and more). Besides, every answer carries an interval computed from the sample. It
+    covers the exact answer with the confidence it states, also as of the past and where only a few sampled events
+    match. The intervals of a list hold all together, and with what the list leaves out.
 
     Not bounded: the relative error of a sum over few matching events. No small sketch can bound it under windows or
     exponential decay (Cormode, Tirthapura and Xu 2009, Section 4). The interval says how far off the answer may be.
@@ -145,7 +146,8 @@ class Sample(Sketch):
 
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        return Promise(2.0 * built.epsilon, False, f"within {built.epsilon:.3g} {built.likely}")
+        width = sample_width(question, built, ANSWER_CAPACITIES)
+        return Promise(width, certain=width == 0.0)
 
     @cached_property
     def askable_sample(self) -> AskableSample:
@@ -153,17 +155,8 @@ class Sample(Sketch):
         sample = PoissonSample.of_copies(self.copies, self.parameters.unit, self.kind, self.labels, self.extremes)
         return AskableSample(sample, self.parameters)
 
-    def answer(
-        self, question: Question, *, other: Sample | None = None, estimator: Estimator = "horvitz-thompson"
-    ) -> Estimate:
-        """The answer with its interval.
-
-        The default estimator gives every kept event its own design weight. `estimator="windows"` is that of Cormode,
-        Tirthapura and Xu 2007: a reduction to sliding windows, with the median over copies and an a-priori interval. It
-        has a higher variance. `other` is the second sketch of an inner product.
-        """
-        if estimator == "windows":
-            return window_estimator.answer(self, question, self.askable_sample.as_of(question))
+    def answer(self, question: Question, *, other: Sample | None = None) -> Estimate:
+        """The answer with its interval; `other` is the second sketch of an inner product."""
         return self.askable_sample.answer(question, other=None if other is None else other.askable_sample)
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:

@@ -1,68 +1,62 @@
 """Sums, counts, means and shares over the values above a threshold τ that is itself an aggregate.
 
-τ is a multiple of a quantile or of the mean of all values and so has an interval of its own; half of the error
-probability goes to it. What lies above a threshold only shrinks as the threshold rises, so the sums at both ends of its
-interval enclose those at τ itself. The mean *value* above a threshold only rises with it.
+τ is a multiple of a quantile or of the mean of all values and so has an interval of its own. For a quantile itself, of
+all events that are asked about, `sketches.sampling.above_quantile` knows more. Else half of the error probability goes
+to τ: what lies above a threshold only shrinks as the threshold rises, so the sums at both ends of its interval enclose
+those at τ itself. The mean *value* above a threshold only rises with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 import numpy as np
 from numba import njit
 
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Floats, Ints, apart
+from sketches.events import Kind
 from sketches.question import Question, Threshold
+from sketches.sampling.above_quantile import AboveQuantile, Around, Taus, counts_above, largest_ties
 from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.horvitz_thompson import FEW_TIMES, Sums
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.piecewise_decay import TOLERANCE, PiecewiseDecay, too_faded
 from sketches.sampling.quantiles import quantiles
-from sketches.sampling.ratios import divide, mean_of_sums, share_limits
+from sketches.sampling.quotients import divide
+from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.value_grid import WORTHWHILE, grid_of
 
+_FEW_VALUES: Final = 0.25  # of what lies between the limits of a quantile: a value with more is not one of many
 _BLOCKS: Final = 512  # of values, as for quantiles
 
 
-class _Taus(NamedTuple):
-    """The threshold at each as-of time with its limits; infinite where nothing counts."""
-
-    low: Floats
-    middle: Floats
-    high: Floats
-
-
-class _Around(NamedTuple):
-    """Sums over the events above the lower limit of the threshold, above its estimate, above its upper limit."""
-
-    many: Sums
-    middle: Sums
-    few: Sums
-
-
-_SumsAbove = Callable[[Coefficients], _Around]
+_SumsAbove = Callable[[Coefficients], Around]
+_Estimator = Callable[[Inquiry, Taus, _SumsAbove], Estimates]
 
 
 def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     """The answer at all as-of times at once."""
     careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
     taus = _thresholds(careful, threshold)
+    estimates = _enclosed_estimates
+    if threshold.phi is not None and threshold.factor == 1.0 and not inquiry.question.where:
+        estimates = partial(_above_quantile, phi=threshold.phi, confidence=inquiry.confidence)
     times = len(inquiry.as_of)
     if times <= FEW_TIMES or len(inquiry.sample) == 0:
-        return _joined([_at_one_time(careful, taus, at) for at in range(times)])
-    found = _estimates(careful, taus, lambda coefficients: _sums_above(careful, coefficients, taus))
+        return Estimates.joined([_at_one_time(careful, taus, at, estimates) for at in range(times)])
+    found = estimates(careful, taus, lambda coefficients: _sums_above(careful, coefficients, taus))
     for at in too_faded(inquiry.sample.times, inquiry.sample.unit, inquiry.decay, inquiry.as_of).tolist():
-        exact = _at_one_time(careful, taus, at)
+        exact = _at_one_time(careful, taus, at, estimates)
         for name in ("value", "lower", "upper", "used"):
             getattr(found, name)[at] = getattr(exact, name)[0]
     return found
 
 
-def _thresholds(inquiry: Inquiry, threshold: Threshold) -> _Taus:
+def _thresholds(inquiry: Inquiry, threshold: Threshold) -> Taus:
     """τ over all events of the chosen sources, before any predicate."""
     sample = inquiry.everything if inquiry.everything is not None else inquiry.sample
     everything = replace(inquiry, sample=sample, everything=None, question=Question("mean", inquiry.decay, of="value"))
@@ -73,34 +67,46 @@ def _thresholds(inquiry: Inquiry, threshold: Threshold) -> _Taus:
         value, lower, upper, _ = quantiles(
             sample, inquiry.decay, inquiry.as_of, threshold.phi, inquiry.confidence, everything.unseen_unit
         )
+    if sample.kind is Kind.INTEGER:
+        lower, upper = apart(lower, upper)
     nothing = np.isnan(value)
     ends = (np.where(nothing, np.inf, threshold.factor * number) for number in (lower, value, upper))
-    return _Taus(*(np.where(np.isnan(end), np.inf, end) for end in ends))
+    return Taus(*(np.where(np.isnan(end), np.inf, end) for end in ends))
 
 
-def _at_one_time(inquiry: Inquiry, taus: _Taus, at: int) -> Estimates:
+def _at_one_time(inquiry: Inquiry, taus: Taus, at: int, estimates: _Estimator) -> Estimates:
     """With f of each row."""
     one = replace(inquiry, as_of=inquiry.as_of[at : at + 1])
-    ends = _Taus(*(end[at : at + 1] for end in taus))
+    ends = Taus(*(end[at : at + 1] for end in taus))
 
-    def sums(coefficients: Coefficients) -> _Around:
-        return _Around(*(one.sums(coefficients, one.between(float(end[0]), None)) for end in ends))
+    def sums(coefficients: Coefficients) -> Around:
+        return Around(*(one.sums(coefficients, one.between(float(end[0]), None)) for end in ends))
 
-    return _estimates(one, ends, sums)
-
-
-def _joined(parts: list[Estimates]) -> Estimates:
-    if not parts:
-        return Estimates(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
-    return Estimates(
-        np.concatenate([part.value for part in parts]),
-        np.concatenate([part.lower for part in parts]),
-        np.concatenate([part.upper for part in parts]),
-        np.concatenate([part.used for part in parts]),
-    )
+    return estimates(one, ends, sums)
 
 
-def _estimates(inquiry: Inquiry, taus: _Taus, sums: _SumsAbove) -> Estimates:
+def _above_quantile(inquiry: Inquiry, taus: Taus, sums: _SumsAbove, phi: float, confidence: float) -> Estimates:
+    """Value and limits above a quantile of all events, whose rank is known; or above any of a few values it may be."""
+    question, asked = inquiry.question, replace(inquiry, confidence=confidence)
+    counted = inquiry.everything if inquiry.everything is not None else inquiry.sample
+    ties, between = largest_ties(asked, counted, taus)
+    plain = ~np.isfinite(taus.middle) | (ties > _FEW_VALUES * between)
+    if plain.all():
+        return _enclosed_estimates(inquiry, taus, sums)
+    if question.masses <= {"weight" if question.by_weight else "events"}:
+        found = counts_above(asked, phi, sums(inquiry.sample.weight_coefficients), ties)
+    else:
+        whole = asked.sums(asked.mean_coefficients)
+        above = AboveQuantile(asked, phi, taus, sums(asked.mean_coefficients), whole, ties)
+        found = above.answer()
+    if plain.any():
+        enclosed = _enclosed_estimates(inquiry, taus, sums)
+        lower, upper = (np.where(plain, getattr(enclosed, one), getattr(found, one)) for one in ("lower", "upper"))
+        found = replace(found, value=np.where(plain, enclosed.value, found.value), lower=lower, upper=upper)
+    return found
+
+
+def _enclosed_estimates(inquiry: Inquiry, taus: Taus, sums: _SumsAbove) -> Estimates:
     """Value and limits from the sums around the threshold."""
     question = inquiry.question
     if question.aggregate == "correlated-mean":
@@ -140,7 +146,7 @@ def _value_sums(inquiry: Inquiry, sums: _SumsAbove) -> Estimates:
     )
 
 
-def _means(inquiry: Inquiry, taus: _Taus, around: _Around) -> Estimates:
+def _means(inquiry: Inquiry, taus: Taus, around: Around) -> Estimates:
     many, middle, few = (mean_of_sums(inquiry, sums) for sums in around)
     certain = taus.low == taus.high
     if inquiry.question.of_value:
@@ -155,7 +161,7 @@ def _means(inquiry: Inquiry, taus: _Taus, around: _Around) -> Estimates:
     return Estimates(middle.value, lower, upper, middle.used)
 
 
-def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> _Around:
+def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Around:
     """The sums around the threshold of each as-of time, in one pass over the rows for each time, or from a grid."""
     sample, as_of = inquiry.sample, inquiry.as_of
     if len(sample) >= WORTHWHILE:
@@ -171,10 +177,10 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> _A
         np.stack(taus, axis=1), sums, squares, used,
     )  # fmt: skip
     parts = (Sums(sums[:, which], squares[:, which], used[:, which], table.relative_error) for which in range(3))
-    return _Around(*parts)
+    return Around(*parts)
 
 
-def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> _Around:
+def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Around:
     """The sums of the blocks of values above each threshold, and of the rows of the block that it cuts."""
     sample, as_of = inquiry.sample, inquiry.as_of
     stride = max(1, len(sample) // _BLOCKS)
@@ -193,7 +199,7 @@ def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: _Taus) -> 
         )  # fmt: skip
         used = np.minimum(found.used, len(sample) - ranks)  # at most: those that have faded are not told apart
         parts.append(Sums(sums, squares, used, found.relative_error))
-    return _Around(*parts)
+    return Around(*parts)
 
 
 def _from_each(blocks: Floats) -> Floats:

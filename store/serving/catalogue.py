@@ -15,6 +15,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from sketches.arrays import Ints
+from sketches.holdings import Holdings
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import Epoch, sketch_key, spans_epochs
@@ -33,6 +35,16 @@ class EpochTotals(NamedTuple):
     oldest: int
     newest: int
     latest: int | None = None
+
+
+class TotalsByColumn(NamedTuple):
+    """The totals of all epochs as columns; a source is its number among the stream's."""
+
+    source: Ints
+    start: Ints
+    oldest: Ints
+    newest: Ints
+    events: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,8 @@ class StoredStream:
     sketches: dict[str, dict[Epoch, tuple[int, int]]] = field(default_factory=dict)
     set_aside: list[Gap] = field(default_factory=list)
     rejected: Rejected | None = None  # None where no row was rejected
+    spans: list[tuple[int, int]] = field(default_factory=list)  # of each run, the oldest and newest event that it read
+    holdings: dict[tuple[str, ...], Holdings] = field(default_factory=dict)  # remembered for the planner
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -112,6 +126,19 @@ class StoredStream:
     @cached_property
     def sources(self) -> list[str]:
         return sorted({epoch.source for epoch in self.epochs})
+
+    @cached_property
+    def totals_by_column(self) -> TotalsByColumn:
+        """The same totals as arrays, for who reads them all."""
+        rows, number = len(self.epochs), {source: at for at, source in enumerate(self.sources)}
+        totals = self.epochs.values()
+        return TotalsByColumn(
+            np.fromiter((number[epoch.source] for epoch in self.epochs), np.int64, rows),
+            np.fromiter((epoch.start for epoch in self.epochs), np.int64, rows),
+            np.fromiter((one.oldest for one in totals), np.int64, rows),
+            np.fromiter((one.newest for one in totals), np.int64, rows),
+            np.fromiter((one.events for one in totals), np.int64, rows),
+        )
 
     def newest(self, sources: Sequence[str]) -> int | None:
         """The time of the newest event of these sources; None where they have none."""
@@ -176,6 +203,11 @@ def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue
         name: StoredStream(name, TimeUnit(numerator, denominator), epoch, settings, rejected=rejected.get(name))
         for name, numerator, denominator, epoch, settings in connection.execute("FROM streams").fetchall()
     }
+    for name, oldest, newest in connection.execute(
+        "SELECT stream, min(oldest), max(newest) FROM files WHERE oldest IS NOT NULL GROUP BY stream, run"
+    ).fetchall():
+        if name in streams:
+            streams[name].spans.append((oldest, newest))
     with _no_collection():
         for stream in streams.values():
             _fill(connection, stream)

@@ -1,7 +1,8 @@
-"""Which stored family answers: the one with the tightest guarantee, by what each promises and never by its answer.
+"""Which stored family answers: the one whose interval will be the narrowest, by what is stored and never by an answer.
 
 The narrowest of several random intervals covers less often than each of them says, so nothing here looks at an answer.
-What a family promises it says itself (`sketches.family.Sketch.promise`).
+How wide an interval to expect a family says itself (`sketches.family.Sketch.promise`), from its settings and from the
+totals of the epochs (`sketches.holdings`); all say the width of the same thing, so that they compare.
 
 A stream forgives repeated rows or counts them, by its setting. A family that does the other answers only when asked by
 name, or where the stream is known to have no repeats: adding a family must not change the question.
@@ -9,14 +10,31 @@ name, or where the stream is known to have no repeats: adding a family must not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from statistics import median
+from typing import Final, NamedTuple
 
 from sketches.errors import UnanswerableError
 from sketches.family import Built, Promise
+from sketches.holdings import Holdings
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
 from store.serving.catalogue import StoredStream
+from store.serving.epoch_holdings import holdings_of
+
+TIE: Final = 1.1  # times the narrowest: within that, bounds that never fail come first
+_ROUNDING: Final = 1e-9  # an interval this wide is a point but for rounding
+_POINTS: Final = 5  # of a chart, at which widths are compared
+_SHARES: Final = frozenset({"selectivity", "rank", "frequency", "range-frequency", "heavy-hitters"})
+
+
+class Times(Enum):
+    """As of which times an answer is: now, a moment of the past, or many, such as those of a chart."""
+
+    NOW = "now"
+    PAST = "past"
+    MANY = "many"
 
 
 class Picked(NamedTuple):
@@ -32,8 +50,21 @@ class _Candidate(NamedTuple):
     at_ends: bool
 
 
-def pick(held: StoredStream, question: Question, wanted: str | None, past: bool) -> Picked:
-    """The family and why; `past` where the answer is as of times before the newest event, such as those of a chart."""
+def pick(
+    held: StoredStream,
+    question: Question,
+    wanted: str | None = None,
+    times: Times = Times.NOW,
+    sources: Sequence[str] | None = None,
+    other: Sequence[str] = (),
+    *,
+    curves: bool = False,
+) -> Picked:
+    """The family and why; `sources` are those that are asked, `other` the second side of an inner product.
+
+    `curves`: a whole curve is wanted, so a family that has none comes in only where no other answers.
+    """
+    past = times is not Times.NOW
     stored = sorted(held.sketches)
     if wanted is not None:
         return Picked(family_of(wanted).family, "asked for", past and not FAMILIES[wanted].abilities.past)
@@ -50,26 +81,52 @@ def pick(held: StoredStream, question: Question, wanted: str | None, past: bool)
     if len(stored) == 1 and not apart:  # it says itself why it does not answer
         only = FAMILIES[stored[0]]
         return Picked(only.family, "the only stored family", past and not only.abilities.past)
-    found = {name: one for name in known if name not in apart if (one := _candidate(held, question, name, past))}
+    holdings = holdings_of(held, held.sources if sources is None else sources), holdings_of(held, other)
+    found: dict[str, _Candidate] = {}
+    for name in known:
+        if name not in apart and (one := _candidate(held, question, name, times, holdings)):
+            found[name] = one
+    if curves and any(FAMILIES[name].abilities.curves for name in found):
+        found = {name: one for name, one in found.items() if FAMILIES[name].abilities.curves}
     if not found:
         kept = ", ".join(stored)
         raise UnanswerableError(
             f"none of the stored families ({kept}) answers {question.aggregate} under {question.decay.spec} as it is "
             f"asked here{left_out}{_advice(held, apart)}"
         )
-
-    def place(name: str) -> tuple[bool, bool, float, bool, str]:
-        """Families that lack epochs come last, then those with few points on a chart, the widest, the uncertain."""
-        promise, at_ends = found[name]
-        return held.lacks_epochs(name), at_ends, promise.width, not promise.certain, name
-
-    best = min(found, key=place)
+    best = _narrowest(held, found)
     if len(found) == 1:
         why = f"the only stored family that answers {question.aggregate} as it is asked here{left_out}"
         return Picked(best, why, found[best].at_ends)
-    others = ", ".join(f"{name} {found[name].promise.words}" for name in found if name != best)
-    tightest = f"the tightest guarantee of those stored: {found[best].promise.words} (others: {others}){left_out}"
-    return Picked(best, tightest, found[best].at_ends)
+    others = ", ".join(f"{name} {_words(found[name].promise, question)}" for name in found if name != best)
+    expected = f"the narrowest interval to expect: {_words(found[best].promise, question, measure=True)}"
+    return Picked(best, f"{expected} (others: {others}){left_out}", found[best].at_ends)
+
+
+def _narrowest(held: StoredStream, found: Mapping[str, _Candidate]) -> str:
+    """Families that lack epochs come last, then those with few points on a chart, then the wider ones.
+
+    Of those that are about as narrow as the narrowest the certain ones come first, then the first by name.
+    """
+    ahead = min((held.lacks_epochs(name), one.at_ends) for name, one in found.items())
+    left = {name: one.promise for name, one in found.items() if (held.lacks_epochs(name), one.at_ends) == ahead}
+    narrowest = min(promise.width for promise in left.values())
+    alike = {name: promise for name, promise in left.items() if promise.width <= TIE * narrowest + _ROUNDING}
+    return min(alike, key=lambda name: (not alike[name].certain, alike[name].width, name))
+
+
+def _words(promise: Promise, question: Question, *, measure: bool = False) -> str:
+    """A width in words: as a share, or in percent of the answer; with what it is a width of, where `measure`."""
+    width = promise.width
+    if width <= _ROUNDING:
+        return "exact" if promise.certain else "next to exact"
+    if question.aggregate in _SHARES:
+        return f"about {width:.2g}{' wide' if measure else ''}"
+    of_what = " of the ranks" if question.aggregate in ("quantile", "median") else " of the answer"
+    number = f"{100.0 * width:.2g}%" if width < 0.995 else f"{min(width, 1e6):.3g} times"
+    if width >= 0.995:
+        of_what = of_what.removeprefix(" of")
+    return f"about {number}{of_what + ' wide' if measure else ''}"
 
 
 def answers_by_itself(held: StoredStream, family: str) -> bool:
@@ -101,11 +158,25 @@ def _advice(held: StoredStream, apart: list[str]) -> str:
     )
 
 
-def _candidate(held: StoredStream, question: Question, name: str, past: bool) -> _Candidate | None:
+def _candidate(
+    held: StoredStream, question: Question, name: str, times: Times, holdings: tuple[Holdings, Holdings]
+) -> _Candidate | None:
     own = held.described.get(name)
     seconds = held.epoch * held.unit.numerator / held.unit.denominator
-    built = Built(own if isinstance(own, Mapping) else {}, held.described, seconds, held.weighted)
+    here, there = holdings
+    joined = there if question.aggregate == "inner-product" and len(there.events) else None
+    built = Built(own if isinstance(own, Mapping) else {}, held.described, seconds, held.weighted, here, joined)
     family = FAMILIES[name]
-    at_ends = past and not family.abilities.past
-    promise = family.promise(question, built, past=past and not at_ends)
-    return None if promise is None else _Candidate(promise, at_ends)
+    at_ends = times is not Times.NOW and not family.abilities.past
+    moments: list[int | None] = [question.as_of]
+    if times is Times.MANY and not at_ends:
+        moments = list(here.spread_over(_POINTS))
+    past = times is not Times.NOW and not at_ends
+    promises = []
+    for moment in moments:
+        promise = family.promise(question if moment is None else question.at(moment), built, past=past)
+        if promise is None:
+            return None
+        promises.append(promise)
+    width = median(promise.width for promise in promises)
+    return _Candidate(Promise(width, all(promise.certain for promise in promises)), at_ends)

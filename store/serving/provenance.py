@@ -92,6 +92,8 @@ class Answer:
         for item in estimate.items:
             between = " to ".join(limit_texts(item.lower, item.upper))
             yield f"  {item.value!s:24} {number_text(item.estimate):>12}  {between}"
+        if estimate.left_out:
+            yield f"{'not listed':12} {estimate.left_out[0].lower()}{estimate.left_out[1:]}"
         yield f"{'as of':12} {numbered_moment_text(estimate.as_of, unit)}"
         epochs = counted(origin.epochs, "epoch")
         yield f"{'from':12} {epochs}, {size_text(origin.sketch_bytes)} of {estimate.family} sketches"

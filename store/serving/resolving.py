@@ -106,3 +106,17 @@ def _power(question: Question) -> int:
     if question.aggregate in ("count", "correlated-count"):
         return int(question.by_weight)
     return 2 * int(question.by_weight) if question.aggregate in ("self-join", "inner-product") else 0
+
+
+def above_any_threshold(question: Question) -> Question:
+    """The sum, count or mean above thresholds that a curve runs over; a sum unless the question is of one of these."""
+    part = question.aggregate.removeprefix("correlated-")
+    return replace(
+        question,
+        aggregate=f"correlated-{part if part in ('sum', 'count', 'mean') else 'sum'}",
+        tau=0.0,
+        phi=None,
+        phis=(),
+        top=None,
+        of=question.of if question.sums else None,
+    )

@@ -28,9 +28,9 @@ from sketches.suggestions import did_you_mean
 from store.database import WAIT
 from store.serving.catalogue import Catalogue, StoredStream, read_catalogue
 from store.serving.epoch_ends import series_at_ends
-from store.serving.planner import Picked, pick
+from store.serving.planner import Picked, Times, pick
 from store.serving.provenance import Answer, Provenance, provenance_of
-from store.serving.resolving import in_users_unit, resolved, weight_step, with_numbers
+from store.serving.resolving import above_any_threshold, in_users_unit, resolved, weight_step, with_numbers
 from store.serving.selection import Selection, as_of_then, kind_of_values, refresh
 
 __all__ = ["Answer", "Provenance", "Store"]
@@ -156,21 +156,17 @@ class Store:
         *,
         sources: Sequence[str] = (),
         family: str | None = None,
+        together: bool = False,
     ) -> tuple[Curve, Provenance]:
-        """The sum, count or mean over v ≥ τ against τ, under the question's decay; a sum unless the question says."""
-        part = question.aggregate.removeprefix("correlated-")
-        asked = replace(
-            question,
-            aggregate=f"correlated-{part if part in ('sum', 'count', 'mean') else 'sum'}",
-            tau=0.0,
-            phi=None,
-            phis=(),
-            top=None,
-            of=question.of if question.sums else None,
-        )
-        return self._curve(
-            stream, asked, sources, family, lambda askable, dated: askable.threshold_curve(dated, thresholds)
-        )
+        """The sum, count or mean over v ≥ τ against τ, under the question's decay; a sum unless the question says.
+
+        Its limits hold at each point by itself or, if asked `together`, at all points at once.
+        """
+
+        def curve_of(askable: Askable, dated: Question) -> Curve:
+            return askable.threshold_curve(dated, thresholds, together=together)
+
+        return self._curve(stream, above_any_threshold(question), sources, family, curve_of)
 
     def quantile_curve(
         self,
@@ -180,10 +176,15 @@ class Store:
         *,
         sources: Sequence[str] = (),
         family: str | None = None,
+        together: bool = False,
     ) -> tuple[Curve, Provenance]:
-        """The value at every share, under the question's decay."""
+        """The value at every share, under the question's decay; its limits hold as those of `threshold_curve`."""
         asked = replace(question, aggregate="quantile", phi=0.5, tau=None, top=None, of=None)
-        return self._curve(stream, asked, sources, family, lambda askable, dated: askable.quantile_curve(dated, shares))
+
+        def curve_of(askable: Askable, dated: Question) -> Curve:
+            return askable.quantile_curve(dated, shares, together=together)
+
+        return self._curve(stream, asked, sources, family, curve_of)
 
     def _curve(
         self,
@@ -195,7 +196,7 @@ class Store:
     ) -> tuple[Curve, Provenance]:
         start = time.perf_counter()
         with self._lock:
-            selected = self._select(stream, question, sources, family)
+            selected = self._select(stream, question, sources, family, curves=True)
             (selection,) = selected.selections
             if not family_of(selection.family).abilities.curves:
                 raise UnanswerableError(f"family {selection.family!r} has no curves; {families_with('curves')}")
@@ -211,9 +212,11 @@ class Store:
         sources: Sequence[str] = (),
         family: str | None = None,
         past: bool = False,
+        curves: bool = False,
     ) -> str:
-        """The family that answers a question; `past` for one asked by `series`. Loads nothing."""
-        return self._plan(self.catalogue(), stream, question, sources, family, past=past).picked.family
+        """The family that answers a question; `past` for one asked by `series`, `curves` for a curve. Loads nothing."""
+        plan = self._plan(self.catalogue(), stream, question, sources, family, None, past=past, curves=curves)
+        return plan.picked.family
 
     def load(self, stream: str, family: str, *, sources: Sequence[str] = ()) -> None:
         """Load and merge the sketches of a family, so that the first question need not wait for it."""
@@ -231,16 +234,18 @@ class Store:
         other: str | None = None,
         *,
         past: bool = False,
+        curves: bool = False,
     ) -> _Selected:
         """What a question is asked of, loaded; both sides of an inner product are of the same generation."""
-        first, plan, catalogue = self._planned(self.catalogue(), stream, question, sources, family, past=past)
+        asked = question, sources, family, other
+        first, plan, catalogue = self._planned(self.catalogue(), stream, *asked, past=past, curves=curves)
         if other is None:
             return _Selected((first,), plan)
         while True:
-            second, _, catalogue = self._planned(catalogue, stream, question, [other], first.family, past=past)
+            second, _, catalogue = self._planned(catalogue, stream, question, [other], first.family, None, past=past)
             if second.generation == first.generation:
                 return _Selected((first, second), plan)
-            first, plan, catalogue = self._planned(catalogue, stream, question, sources, family, past=past)
+            first, plan, catalogue = self._planned(catalogue, stream, *asked, past=past)
 
     def _planned(
         self,
@@ -249,12 +254,14 @@ class Store:
         question: Question,
         sources: Sequence[str],
         family: str | None,
+        other: str | None,
         *,
         past: bool,
+        curves: bool = False,
     ) -> tuple[Selection, _Plan, Catalogue]:
         """Plan and load; plan again where loading found a newer generation, which may have more sources or families."""
         while True:
-            plan = self._plan(catalogue, stream, question, sources, family, past=past)
+            plan = self._plan(catalogue, stream, question, sources, family, other, past=past, curves=curves)
             selection, now = self._load(stream, plan.sources, plan.picked.family, catalogue)
             if now.generation == catalogue.generation:
                 return selection, plan, now
@@ -267,8 +274,10 @@ class Store:
         question: Question,
         sources: Sequence[str],
         family: str | None,
+        other: str | None,
         *,
         past: bool,
+        curves: bool = False,
     ) -> _Plan:
         held = _stored_stream(catalogue, stream)
         chosen = _chosen(held, sources)
@@ -277,7 +286,9 @@ class Store:
         asked = resolved(question, held, lambda: self._kind(held))
         newest = held.newest(chosen)
         before = asked.as_of is not None and newest is not None and asked.as_of < newest
-        return _Plan(held, chosen, asked, pick(held, asked, family, past or before))
+        times = Times.MANY if past else Times.PAST if before else Times.NOW
+        there = [] if other is None or other not in held.sources else [other]
+        return _Plan(held, chosen, asked, pick(held, asked, family, times, chosen, there, curves=curves))
 
     def _kind(self, held: StoredStream) -> Kind | None:
         """What the values of a stream are, from one of its sketches; None where no sketch knows."""

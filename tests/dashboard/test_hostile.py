@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from sketches import Events, Sample
 from sketches.hashing import hash_one
 from store import EpochSketches, Reject, Run, SketchTables, Stream, commit
 from tests.support.browser import Server, View, serving
+from tests.support.polygons import as_band, corners_of
 from tests.support.stores import NOON, replace_payload
 
 START = 1_767_052_800
@@ -115,17 +117,19 @@ def test_a_hostile_value_that_is_taken_is_shown_as_text(view: View) -> None:
     harmless(view)
 
 
-def epochs_of(values: list[str] | None, sources: tuple[str, ...]) -> list[EpochSketches]:
+def epochs_of(
+    values: list[str] | None, sources: tuple[str, ...], size: int = 40, epsilon: float = 0.2
+) -> list[EpochSketches]:
     """Three epochs at every source; without values they are numbers."""
     found = []
     for number, source in enumerate(sources):
         for epoch in range(3):
-            ids = np.arange(40) + 1000 * number + 100 * epoch
-            t = START + epoch * EPOCH + np.arange(40) * 60
+            ids = np.arange(size) + 100_000 * number + 10_000 * epoch
+            t = START + epoch * EPOCH + np.arange(size) * 2400 // size
             v = np.array(ids % 50) if values is None else np.array([values[one % len(values)] for one in ids], object)
-            events = Events.of(ids, t, v, np.ones(40, np.int64))
-            sketch = Sample.build(events, epsilon=0.2)
-            found.append(EpochSketches(source, int(t[0]), EPOCH, 40, 40.0, int(t[0]), int(t[-1]), [sketch]))
+            events = Events.of(ids, t, v, np.ones(size, np.int64))
+            sketch = Sample.build(events, epsilon=epsilon)
+            found.append(EpochSketches(source, int(t[0]), EPOCH, size, float(size), int(t[0]), int(t[-1]), [sketch]))
     return found
 
 
@@ -142,6 +146,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     commit(path, Run(Stream("readings", EPOCH, settings=units), SketchTables.of(epochs_of(None, EVIL[:3])), NOON, NOON))
     commit(path, Run(Stream("damaged", EPOCH), SketchTables.of(epochs_of(None, ("one",))), NOON, NOON))
     commit(path, Run(Stream("silent", EPOCH), SketchTables.of([]), NOON, NOON))
+    lossy = epochs_of(None, ("two",), 2000, 0.9)
+    commit(path, Run(Stream("gappy", EPOCH), SketchTables.of(lossy), NOON, NOON))
     replace_payload(path, "one", START + EPOCH, b"no sketch")
     with serving(path, folder / "log") as found:
         yield found
@@ -179,3 +185,24 @@ def test_a_missing_epoch_is_a_gap(opened: Callable[..., View], hostile: Server) 
     assert not all(known)
     view.to("Health").page.get_by_role("button", name="Check every sketch").click()
     view.until("1 epoch cannot answer.")
+
+
+def test_no_band_is_drawn_through_a_gap(opened: Callable[..., View], hostile: Server) -> None:
+    """What the browser fills is one closed path for each stretch of the series, and none covers a gap."""
+    view = opened(hostile).open(stream="gappy", decay="window:10m", aggregate="mean")
+    band = next(trace for trace in view.figure()["data"] if "interval" in str(trace["name"]))
+    stretches = [as_band(corners)[0] for corners in corners_of(band["x"], band["y"])]
+    assert len(stretches) >= 2
+    paths, ends = view.page.locator(".st-key-figure-explore .js-plotly-plot").evaluate(
+        """(box, stretches) => [
+            Array.from(box.querySelectorAll('.cartesianlayer path.js-fill')).map(path => path.getAttribute('d')),
+            stretches.map(places => [places[0], places.at(-1)].map(place => box._fullLayout.xaxis.d2p(place))),
+        ]""",
+        stretches,
+    )
+    filled = [part for path in paths for part in re.findall(r"M[^MZ]*Z?", path)]
+    assert all(part.endswith("Z") for part in filled)
+    spans = [[float(x) for x in re.findall(r"[ML](-?[\d.]+),", part)] for part in filled]
+    assert len(spans) == len(stretches)
+    for xs, (first, last) in zip(sorted(spans, key=min), ends, strict=True):
+        assert first - 1 <= min(xs) <= max(xs) <= last + 1

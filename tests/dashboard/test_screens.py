@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from dashboard import wording
 from tests.support.browser import View, wane
+from tests.support.polygons import as_band, corners_of
 
 DECAY = "exp:half_life=6h"
 
@@ -137,7 +138,10 @@ def test_audit_puts_exact_answers_on_the_chart(view: View) -> None:
     view.until(re.compile(r"\d+ of 24")).settle()
     figure = view.figure("audit")
     dots = next(trace for trace in figure["data"] if trace["name"] == "exact answers")
-    upper, lower = (dict(zip(trace["x"], trace["y"], strict=True)) for trace in figure["data"][:2])
+    ((places, low, high),) = (
+        as_band(corners) for corners in corners_of(figure["data"][0]["x"], figure["data"][0]["y"])
+    )
+    lower, upper = dict(zip(places, low, strict=True)), dict(zip(places, high, strict=True))
     assert len(dots["y"]) == 24
     for at, exact in zip(dots["x"], dots["y"], strict=True):
         width = upper[at] - lower[at]

@@ -177,7 +177,7 @@ def test_the_command_line_asks_a_family(
     exact = Oracle(rows).answer(Question("sum", "window:20m"))
     assert (shape["confidence"], shape["family"], shape["why"]) == (1.0, "histogram", "asked for")
     assert shape["lower"] <= exact <= shape["upper"] <= 1.1 * shape["lower"]
-    assert "Theorem 1" in shape["guarantee"] or shape["lower"] == shape["upper"]
+    assert "the interval is at most 0.1 of the whole decayed" in shape["guarantee"] or shape["lower"] == shape["upper"]
     north = asked(
         "--aggregate", "median", "--source", "north", "--decay", "poly:alpha=1,unit=10m", "--family", "qdigest"
     )
@@ -188,7 +188,7 @@ def test_the_command_line_asks_a_family(
     picked = asked("--aggregate", "sum", "--decay", DECAY)
     assert picked["family"] == "exponential", "the stream's settings say for which decay it was built"
     assert math.isclose(picked["estimate"], Oracle(rows).answer(Question("sum", DECAY)), rel_tol=1e-9)
-    assert "histogram never outside bounds 0.1 wide" in picked["why"]
+    assert "histogram about" in picked["why"]
     assert main([*query, "--aggregate", "median", "--family", "histogram"]) == 2
     assert "the histogram family does not answer median; it answers sum, count, mean" in capsys.readouterr().err
 

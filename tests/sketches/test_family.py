@@ -26,7 +26,7 @@ def built(epoch_seconds: float = HOUR, **own: Any) -> Built:
 def test_a_familys_own_accuracy_goes_before_its_streams() -> None:
     """ε and δ are the family's, else the stream's, else 0.05."""
     assert (built().epsilon, built().delta) == (0.2, 0.1)
-    assert (built(epsilon=0.3).epsilon, built(delta=0.4).likely) == (0.3, "with probability 0.6")
+    assert (built(epsilon=0.3).epsilon, built(delta=0.4).delta) == (0.3, 0.4)
     assert (Built({}, {}, HOUR).epsilon, Built({}, {}, HOUR).delta) == (0.05, 0.05)
     assert built(epsilon="much").epsilon == 0.2
 
@@ -36,13 +36,6 @@ def test_the_decay_that_a_family_was_built_for() -> None:
     assert built(decay="window:1h").decay == parse_decay("window:1h")
     assert built().decay is None
     assert built(decay="nonsense").decay is None
-
-
-def test_the_past_is_wider_the_longer_an_epoch_is() -> None:
-    """An epoch as long as the half-life doubles an interval; a decay that looks back for ever widens nothing."""
-    assert built().past_factor(parse_decay("exp:half_life=1h")) == 2.0
-    assert built().past_factor(parse_decay("exp:half_life=30m")) == 3.0
-    assert built().past_factor(parse_decay("none")) == 1.0
 
 
 def test_abilities_include_a_question() -> None:
@@ -75,7 +68,6 @@ def test_a_promise_keeps_to_the_abilities(name: str) -> None:
         assert (promise is None) == (aggregate not in family.abilities.aggregates), aggregate
         if promise is not None:
             assert 0.0 <= promise.width < math.inf
-            assert promise.words
         if not family.abilities.past:
             assert family.promise(question, built(decay=fixed), past=True) is None
         if family.abilities.fixed_decay:
@@ -112,4 +104,4 @@ def test_families_with_an_ability() -> None:
     """Error messages list who can do what, from the families themselves."""
     assert families_with("curves") == "sample, integral, qdigest and exponential have"
     assert families_with("joins") == "sample and ecm have"
-    assert families_with("joint_lists") == "sample has"
+    assert families_with("joint_lists") == "sample and ecm have"

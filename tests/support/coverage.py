@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.stats import binom
 
 from sketches import Events, Question, Sample
+from sketches.estimate import Estimate
 from sketches.question import COUNTINGS
-from sketches.sampling.sample import Estimator
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
 from tests.support.streams import Stream
 
@@ -86,7 +86,7 @@ def tally(
     *,
     epsilon: float = 0.1,
     delta: float = 0.05,
-    estimator: Estimator = "horvitz-thompson",
+    ask: Callable[[Sample, Question], Estimate] = Sample.answer,
 ) -> list[Tally]:
     """One tally per question over all seeds."""
     oracle = Oracle(stream)
@@ -100,7 +100,7 @@ def tally(
         sketch = build(stream, seed, epsilon, delta)
         for counted, truth, total in zip(tallies, exact, whole, strict=True):
             assert counted.question is not None
-            estimate = sketch.answer(counted.question, estimator=estimator)
+            estimate = ask(sketch, counted.question)
             counted.trials += 1
             if np.isnan(truth):
                 continue

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,23 @@ def two_families(tmp_path: Path) -> Path:
         counting="weight",
         unique=True,
         **ACCURACY,
+    )
+    commit(path, Run(Stream(CALLS, EPOCH, SECOND, described), SketchTables.of(found), NOON, NOON))
+    return path
+
+
+@pytest.fixture
+def with_ecm(tmp_path: Path) -> Path:
+    """A store of coarse samples, and of ECM sketches that promise more for quantiles but draw no curves."""
+    path = tmp_path / "ecm.duckdb"
+    rows = {"north": dashboard_stores.calls(600)["north"]}
+    found = parts(rows, epsilon=0.9, delta=0.1)
+    more: dict[str, Any] = {"epsilon": 0.05, "delta": 0.1, "bits": 10}
+    for epoch in found:
+        inside = rows["north"].take((rows["north"].t >= epoch.start) & (rows["north"].t < epoch.start + EPOCH))
+        epoch.sketches.append(FAMILIES["ecm"].build(events(inside), **more))
+    described = settings(
+        "integer", families=["sample", "ecm"], ecm=more, unique=True, counting="events", epsilon=0.9, delta=0.1
     )
     commit(path, Run(Stream(CALLS, EPOCH, SECOND, described), SketchTables.of(found), NOON, NOON))
     return path

@@ -58,7 +58,11 @@ def test_number_and_chart_are_planned_once(two_families: Path) -> None:
     """Where one family promises more as of now and another over time, the family of the chart gives both."""
     answers = app.shared_answers(str(two_families))
     stream = answers.catalogue().streams[CALLS]
-    view = View(CALLS, decay="exp:half_life=1m")
+    views = [View(CALLS, decay=f"exp:half_life={seconds}s") for seconds in range(40, 400, 10)]
+    families = [
+        [answers.family(view, view.question(stream.unit), charted=on) for on in (False, True)] for view in views
+    ]
+    view = next(view for view, (alone, charted) in zip(views, families, strict=True) if alone != charted)
     series, _ = answers.series(view, stream, answers.moments(view, stream, 600.0))
     alone = answers.ask(view, stream).estimate
     beside = answers.ask(view, stream, charted=True).estimate

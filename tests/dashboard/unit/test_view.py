@@ -68,6 +68,7 @@ VIEWS = st.builds(
     counting=st.sampled_from(["", "events", "weight"]),
     where=st.sampled_from(["", "value < 60 and weight >= 5", "value = 'a b'"]),
     curve=st.sampled_from(["sum", "count", "mean"]),
+    band=st.sampled_from(["each", "all"]),
     tau=st.one_of(NUMBERS, st.sampled_from(["median", "q0.9", "mean", "2*median"])),
     phi=shares(0.001, 0.999),
     value=TEXT,

@@ -318,7 +318,7 @@ def test_merged_parts_keep_the_error_of_their_depth(keeping: Any, by_time: bool)
             for decay in (*WINDOWS, "exp:half_life=10m", "chordal:40m"):
                 found = merged.answer(Question("sum", decay))
                 exact = oracle.answer(Question("sum", decay))
-                assert f"aggregated {depth} times, err by {error:.3g}" in found.guarantee
+                assert f"aggregated {depth} times" in found.guarantee
                 assert found.lower <= exact * (1 + ROUNDING), decay
                 assert exact <= found.upper * (1 + ROUNDING), decay
                 assert abs(found.value - exact) <= error * exact * (1 + ROUNDING), decay
@@ -705,8 +705,9 @@ def test_heavy_hitters_of_the_past(bits: int) -> None:
     sketch = Ecm.build(Events.of(range(20_000), range(20_000), values), epsilon=0.1, bits=bits)
     assert sketch.answer(Question("frequency", "window:500s", as_of=999, value=7)).value > 0.9
     answer = sketch.answer(Question("heavy-hitters", "window:500s", as_of=999, phi=0.5))
-    assert [item.value for item in answer.items] == ([7] if bits else [])
-    assert ("heavy only at earlier times may be missing" in answer.guarantee) == (bits == 0)
+    assert (7 in [item.value for item in answer.items]) == (bits > 0)
+    assert ("heavy at that time may be missing" in answer.guarantee) == (bits == 0)
+    assert bits > 0 or answer.unlisted == 1.0
 
 
 # Corners.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy.special import bdtrc
@@ -97,3 +99,44 @@ def test_a_value_that_no_whole_number_is_has_no_share() -> None:
     assert np.isnan(
         Retractable.build(Events.of([], []), decay=DECAY).answer(Question("frequency", DECAY, value=1)).value
     )
+
+
+@pytest.mark.parametrize("halvings", [1, 20, 45, 60])
+def test_what_is_left_of_much_is_within_its_bounds(halvings: int) -> None:
+    """An old event that stays when all newer ones are taken back: rounding of the whole is more than it weighs."""
+    newer = Events.of(range(1, 1001), [600 * halvings] * 1000, [7] * 1000)
+    old = Events.of([0], [0], [3])
+    sketch = Retractable.build(old, decay=DECAY).merge(Retractable.build(newer, decay=DECAY)).delete(newer)
+    exact = 2.0**-halvings
+    for left in (sketch, Retractable.from_bytes(sketch.to_bytes())):
+        found = left.answer(Question("count", DECAY, as_of=600 * halvings))
+        assert found.lower <= exact <= found.upper
+        assert found.upper <= exact + 1e-8
+        later = left.answer(Question("count", DECAY, as_of=600 * (halvings + 5)))
+        assert later.lower <= exact / 32 <= later.upper
+        for value, share in ((3, 1.0), (7, 0.0)):
+            found = left.answer(Question("frequency", DECAY, value=value))
+            assert found.lower <= share <= found.upper
+    # what came after deletions is as sharp as ever
+    again = sketch.merge(Retractable.build(newer, decay=DECAY)).answer(Question("count", DECAY))
+    assert again.lower <= 1000 + exact <= again.upper
+    assert again.upper - again.lower < 1e-6
+
+
+def test_the_share_stated_holds() -> None:
+    """The number in the sentence is that of the interval, the same at every as-of time."""
+    stream = STREAMS["zipf"](3000, 5).distinct()
+    oracle, values = Oracle(stream), np.unique(stream.v)[:60].tolist()
+    failures = 0
+    for seed in range(10):
+        sketch = Retractable.build(events_of(stream), decay=DECAY, epsilon=0.1, delta=DELTA, seed=seed)
+        for value in values:
+            question = Question("frequency", DECAY, value=value)
+            found, exact = sketch.answer(question), oracle.answer(question)
+            said = re.search(r"the estimate is within ([\d.e-]+) of the decayed count", found.guarantee)
+            assert said is not None
+            assert exact <= found.upper * (1 + 1e-9)
+            failures += not found.lower <= exact or abs(found.value - exact) > float(said[1])
+        series = sketch.series(question, [found.as_of, found.as_of + 5000])
+        assert series.guarantee == found.guarantee
+    assert failures == 0 or bdtrc(failures - 1, 10 * len(values), DELTA) > 1e-6

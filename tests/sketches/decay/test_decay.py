@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sketches import Events, Question, Sample
@@ -327,14 +327,78 @@ def test_any_jump_up_is_found(age: float, low: float, high: float) -> None:
     assert float(found[1]) == pytest.approx(age, rel=1e-5)
 
 
-def test_ages_between_the_grid_are_checked_again() -> None:
-    """A formula that fails only between or beyond the ages of the grid is refused when asked there, with the age."""
-    narrow = parse_decay("expr:1 + (age > 100.25) * (age < 100.26) - 2 * (age > 1e11) * (age < 1e12)")
-    assert narrow([100, 101]).tolist() == [1, 1]
-    with pytest.raises(DecayError, match=r"at age 100\.255 s it is above 1 \(2\)"):
-        narrow([100, 100.255])
-    with pytest.raises(DecayError, match=r"at age 200000000000\.0 s it turns negative \(-1\)"):
-        narrow(2e11)
+NARROW = [  # what no age of the grid shows
+    ("1 + (age > 100.25) * (age < 100.26)", "at age 100.25 s it rises from 1 to 2"),
+    ("5 + 2*(age > 100.25)*(age < 100.26)", "at age 100.25 s it rises from 5 to 7"),
+    ("0.5*exp(-age/1h) + 0.4*(age > 100.25)*(age < 100.26) + (age < 9)", "at age 100.25 s it rises"),
+    ("exp(-age/1h) + 0.02*exp(-((age-1000.5)/1e-5)^2)", "s it rises from 0.7"),
+    ("exp(-age/1h) + 0.3*max(0, 1 - abs(age-70000.3)*1e6)", "s it rises from"),
+    ("1 - 2*(age > 1e11)*(age < 1e12)", "at age 100000000000.0 s it turns negative (-1)"),
+    ("1 + 0*ln(abs(age - 100.25))", "s it is not a number"),
+    ("1 + 0/(age - 1234567.125)", "at age 1234570.0 s it is not a number"),
+    ("1 + 0*exp(1000*(age > 100.25)*(age < 100.26))", "at age 100.25 s it is not a number"),
+    ("1e-20*(exp(-age/1h) + 0.2*(age > 500))", "at age 500.0 s it rises"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), NARROW, ids=[text for text, _ in NARROW])
+def test_what_no_grid_shows_is_refused(text: str, message: str) -> None:
+    """However narrow a bump, a jump or a hole is, the formula is refused with its age."""
+    with pytest.raises(DecayError, match=re.escape(message)):
+        parse_decay(f"expr:{text}")
+
+
+@settings(max_examples=8)
+@given(st.floats(0.01, 1e6), st.floats(1e-9, 1e-3), st.floats(0.01, 0.9))
+def test_any_narrow_bump_is_refused(age: float, width: float, height: float) -> None:
+    """A smooth bump on a decay, wherever it is, too narrow for any grid of ages and below f(0)."""
+    width = max(width * age, 1e-9)
+    with pytest.raises(DecayError, match=r"rises|may rise"):
+        parse_decay(f"expr:(age < {age / 2!r}) + exp(-age/1e9)/9 + {height / 9!r}*exp(-((age-{age!r})/{width!r})^2)")
+
+
+SHOWN = [
+    "1/(1 + exp((age - 1h)/5m))",
+    "1 - 1/(1 + exp(-(age - 3600)/300))",
+    "0.5*exp(-age/1m) + 0.5*exp(-age/1h)",
+    "2*exp(-age) - exp(-2*age)",
+    "(1 - (age/1h)^2)^2 * (age < 1h)",
+    "abs(1 - age/1h) * (age < 1h)",
+    "sqrt(max(0, 1 - age/1h))",
+    "60/(60 + age) * exp(-age/1d)",
+    "1/(1 + (age/1h)^2)",
+    "(age < 100) + 0.25*(age >= 100)*(age < 2000)",
+    "min(1, 60/max(age, 1e-9))",
+    "(1 + age/1d + (age/1d)^2/2) * exp(-age/1d)",
+]
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_what_falls_is_shown_to_fall(text: str) -> None:
+    """Sums, products, steps, logistic curves and corners are proved, at every age that a duration can name."""
+    weights = parse_decay(f"expr:{text}")(np.geomspace(1e-6, 1e12, 10_001))
+    assert (np.diff(weights) <= 1e-12 * weights[:-1] + 1e-15).all()
+
+
+@pytest.mark.parametrize("text", ["1 - age/(age + 60)", "(1+age+age^2/2+age^3/6+age^4/24)*exp(-age)"])
+def test_what_cannot_be_shown_is_refused_as_such(text: str) -> None:
+    """These fall, but not so that intervals show it: the message says so, with the ages, and calls nothing wrong."""
+    with pytest.raises(DecayError, match=r"cannot be shown to be a decay function: between the ages \S+ s and \S+ s"):
+        parse_decay(f"expr:{text}")
+
+
+def test_what_rounding_drowns_is_refused() -> None:
+    """(1e8 + x)² − 1e16 falls with x, but computed in floats it goes up and down by parts in 1e8."""
+    with pytest.raises(DecayError, match="cannot be computed well enough: at age 0 s"):
+        parse_decay("expr:(1e8 + exp(-age))^2 - 1e16")
+
+
+def test_far_ages_are_refused_where_nothing_is_shown() -> None:
+    """Beyond the longest duration a formula may do what it likes, until it is asked there."""
+    bump = parse_decay("expr:exp(-age/1e13) - 0.5*(age > 1e13)*(age < 2e13)*exp(-age/1e13)")
+    assert bump([0, 1e12]).tolist() == pytest.approx([1, math.exp(-0.1)])
+    with pytest.raises(DecayError, match=r"cannot be shown to be a decay function as far as age 30000000000000\.0 s"):
+        bump(3e13)
 
 
 @pytest.mark.parametrize(
@@ -515,10 +579,10 @@ def test_a_cut_is_no_family() -> None:
 
 def test_a_cut_is_checked_no_further_than_it_reaches() -> None:
     """What a formula does beyond the window is never asked."""
-    narrow = parse_decay("expr:1 - 2 * (age > 1e11) * (age < 1e12)")
+    late = parse_decay("expr:1 - 2 * (age > 1e13) * (age < 1e14)")
     with pytest.raises(DecayError, match="turns negative"):
-        narrow(2e11)
-    assert narrow.cut(60.0)([1.0, 2e11]).tolist() == [1.0, 0.0]
+        late(2e13)
+    assert late.cut(60.0)([1.0, 2e13]).tolist() == [1.0, 0.0]
 
 
 def test_a_cut_that_could_not_be_read_back_is_refused() -> None:
@@ -642,7 +706,7 @@ def test_the_age_of_a_share_is_the_least(spec: str, share: float) -> None:
         assert (decay(AGES[AGES <= 1e12]) > most).all()
     else:
         assert decay(age) <= most
-        assert age == 0 or decay(age * (1 - 1e-9)) >= most * (1 - 1e-12)
+        assert age == 0 or age > 1e300 or decay(age * (1 - 1e-9)) >= most * (1 - 1e-12)
 
 
 def test_shares_at_the_ends() -> None:
@@ -684,14 +748,6 @@ def test_a_factor_scales_every_weight_and_changes_neither_class_nor_end() -> Non
         assert scaled.half_age == pytest.approx(plain.half_age)
 
 
-def test_a_large_formula_is_held_to_its_own_start_between_the_grid() -> None:
-    """What rises above f(0) at an age that the grid does not have is refused there; 1 is no limit."""
-    narrow = parse_decay("expr:5 + 2*(age > 100.25)*(age < 100.26)")
-    assert narrow([100, 101]).tolist() == [5, 5]
-    with pytest.raises(DecayError, match=r"at age 100\.255 s it is above 5 \(7\)"):
-        narrow([100, 100.255])
-
-
 def test_the_newest_events_have_no_weight_by_age() -> None:
     """A number of events begins where the events say; asked by age it is refused by name."""
     last = parse_decay("last: 1e4 ")
@@ -721,7 +777,7 @@ def test_long_tables_still_round_trip() -> None:
 def test_hostile_formulas_end_quickly() -> None:
     """The slowest formulas that the limits allow are checked in bounded time."""
     for text in ("pow(" * 32 + "age" + ",age)" * 32, "1" + "/(1+age^1.7" * 30 + ")" * 30, "2" + "^age" * 32):
-        start = time.perf_counter()
+        start = time.process_time()
         with suppress(DecayError):
             parse_decay(f"expr:{text}")
-        assert time.perf_counter() - start < 3
+        assert time.process_time() - start < 3

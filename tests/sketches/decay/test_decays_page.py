@@ -11,6 +11,7 @@ import pytest
 from sketches.decay import EXAMPLES, DecayClass, parse_decay
 from tests.support.paths import ROOT
 
+FLAGS: Final = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 PAGE: Final = ROOT / "docs" / "decays.md"
 ROWS: Final = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE)
 SHOWN: Final = [row for row in ROWS if row[0] != "last:10000"]
@@ -33,7 +34,7 @@ def test_a_row_of_the_table(spec: str, kind: str, weights: str) -> None:
 
 
 def test_the_examples_run() -> None:
-    failed, tried = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    failed, tried = doctest.testfile(str(PAGE), module_relative=False, optionflags=FLAGS)
     assert failed == 0
     assert tried >= 6
 

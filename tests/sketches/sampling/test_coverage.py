@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sketches import Question
+from sketches import Events, Question, Sample
+from sketches.sampling.askable_sample import AskableSample
 from sketches.sampling.intervals import Total
+from tests.support import window_estimator
 from tests.support.coverage import Tally, build, questions_for, tally
 from tests.support.oracle import Oracle
 from tests.support.streams import STREAMS, joined
@@ -67,7 +69,7 @@ def test_windows_reach_the_accuracy_asked_for(name: str) -> None:
     stream = STREAMS[name](12_000, 1)
     questions = [q for q in questions_for(stream, 2, seed=8) if not q.of_value and q.aggregate != "self-join"]
     now = [replace(q, counting="weight") for q in questions if q.as_of is None and q.phi is None and not q.threshold]
-    tallies = tally(stream, now, WINDOW_SEEDS, epsilon=0.12, estimator="windows")
+    tallies = tally(stream, now, WINDOW_SEEDS, epsilon=0.12, ask=window_estimator.answer)
     for one in tallies:
         assert not one.too_many(0.05, doubt=1e-4), one.question
         assert one.beyond_epsilon <= 0.05 * one.planned + 6, one.question
@@ -81,8 +83,8 @@ def test_medians_over_copies_reach_a_small_delta() -> None:
     stream = STREAMS["heavy-weights"](8_000, 1)
     questions = [Question("sum", "exp:half_life=10m"), Question("count", "none"), Question("sum", "window:50m")]
     assert build(stream, 0, 0.12, 0.01).parameters.copies == 3
-    for estimator in ("windows", "horvitz-thompson"):
-        for one in tally(stream, questions, COPY_SEEDS, epsilon=0.12, delta=0.01, estimator=estimator):
+    for ask in (window_estimator.answer, Sample.answer):
+        for one in tally(stream, questions, COPY_SEEDS, epsilon=0.12, delta=0.01, ask=ask):
             # of 30 seeds 4 or more fail once in 4,500 times where 1% may, and nine times in ten where 20% do
             assert one.beyond_epsilon <= binom.ppf(1 - 1e-3, one.trials, 0.01)
             assert not one.too_many(0.01, doubt=1e-4)
@@ -132,3 +134,25 @@ def test_the_count_goes_red_for_intervals_that_are_too_short(monkeypatch: pytest
     tallies = tally(stream, questions_for(stream, per_aggregate=2, seed=8), SEEDS, epsilon=0.12)
     assert any(one.too_many(0.05, doubt=1e-4) for one in tallies)
     assert summed(tallies).misses > 0.055 * summed(tallies).trials
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="A heavy event that only one of the two ladders holds may find the other complete because it is not in it: "
+    "weighted sums are low by about 0.3 / capacity, which adds up over epochs. The rule of one ladder for a stream, by "
+    "which an event's own presence never changes its probability, will remove it.",
+)
+def test_weighted_sums_do_not_drift_over_many_epochs() -> None:
+    """The sum over 2,000 epochs, whose errors average out, lies in its interval."""
+    rng = np.random.default_rng(0)
+    weights = rng.geometric(0.2, (2_000, 120))
+    samples = [
+        Sample.build(
+            Events.of(np.arange(120) + 120 * epoch, 1_000 * epoch + rng.integers(0, 1_000, 120), None, weights[epoch]),
+            epsilon=0.9,
+        ).askable_sample
+        for epoch in range(2_000)
+    ]
+    found = AskableSample.side_by_side(samples).answer(Question("sum"))
+    assert found.lower <= weights.sum() <= found.upper

@@ -181,3 +181,12 @@ def test_finite_decay_says_why_tau_sums_have_no_relative_bound() -> None:
     told = sketch.answer(Question("correlated-sum", "window:50m", tau=5)).guarantee
     assert told.endswith("no small sketch can bound the relative error (Cormode, Tirthapura and Xu 2009, Section 4)")
     assert "no small sketch" not in sketch.answer(Question("correlated-sum", "poly:alpha=2,unit=1m", tau=5)).guarantee
+
+
+def test_a_threshold_of_many_digits_keeps_them_all() -> None:
+    """Neighbouring whole numbers that are one float are told apart by τ, as by a range."""
+    least = 2**60 + 1
+    sample = Sample.build(Events.of(range(3), range(3), [least - 1, least, least + 1]))
+    for aggregate in ("correlated-count", "correlated-sum"):
+        assert sample.answer(Question(aggregate, tau=least)).value == 2
+    assert sample.answer(Question("selectivity", tau=least)).value == pytest.approx(2 / 3)

@@ -63,3 +63,13 @@ def test_series_of_no_times_is_empty() -> None:
     """No times give no values."""
     sketch = build(STREAMS["uniform"](100, 1), 1, 0.2, 0.05)
     assert len(sketch.series(Question("sum"), [])) == 0
+
+
+def test_a_light_window_beside_a_heavy_past_keeps_its_digits() -> None:
+    """A series over ten light events, after others that weigh 10^15 times as much, has their sum and no doubt of it."""
+    times = np.concatenate([np.arange(2_000), 10_000 + np.arange(10)])
+    weights = np.concatenate([np.full(2_000, 1 << 40), np.ones(10, np.int64)])
+    sample = Sample.build(Events.of(np.arange(len(times)), times, None, weights))
+    series = sample.series(Question("sum", "window:100s"), 10_000 + np.arange(10))
+    for limit in (series.lower, series.value, series.upper):
+        np.testing.assert_allclose(limit, np.arange(1, 11), rtol=2e-3)

@@ -18,6 +18,8 @@ from sketches.question import Counting
 from sketches.sampling.integral import Integral
 from sketches.sampling.integral_decay import IntegralDecay
 from sketches.units import SECOND
+from tests.support.oracle import Oracle
+from tests.support.streams import STREAMS
 
 HOUR = 3600
 FADING = "exp:half_life=1h"
@@ -123,6 +125,31 @@ def test_exact_is_said_only_of_the_real_quantity() -> None:
     assert later.confidence == 0.95
     floored = Integral.build(events, decay=FADING, scale=1).answer(Question("sum", FADING))
     assert floored.guarantee.startswith("of floored weights")
+    assert not floored.exact
+
+
+@pytest.mark.parametrize("later", [0, 4 * HOUR])
+def test_the_interval_of_floored_weights_holds_the_answer_to_the_question(later: int) -> None:
+    """With scale = 1 weights are rounded down: no sum, share or quantile of them is called exact."""
+    stream = STREAMS["heavy-weights"](300, 3)
+    as_of = int(stream.t.max()) + later
+    events = Events.of(stream.ids, stream.t, stream.v, stream.w)
+    sketch, oracle = Integral.build(events, decay=FADING, scale=1, counting="weight"), Oracle(stream)
+    above = ("correlated-sum", "selectivity")
+    for aggregate in ("sum", "median", "heavy-hitters", *above):
+        tau = 300.0 if aggregate in above else None
+        question = Question(aggregate, FADING, as_of, tau=tau, counting="weight")
+        found = sketch.answer(question)
+        assert not found.exact, question
+        if question.aggregate == "heavy-hitters":
+            assert found.unlisted == 1.0
+        else:
+            assert found.lower <= oracle.answer(question) <= found.upper, question
+    events = Events.of([1, 2], [0, 0], weights=[10**12 + 7, 10**12 + 9])
+    heavy = Integral.build(events, decay=FADING, scale=1, counting="weight")
+    exact = (2 * 10**12 + 16) * float(parse_decay(FADING)(1000.0))
+    found = heavy.answer(Question("sum", FADING, as_of=1000))
+    assert found.lower <= exact <= found.upper <= found.lower + 4
 
 
 def built(**own: object) -> Built:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from sketches import Events, Question, Sample
+from sketches import Events, Integral, Question, Sample
 from sketches.question import COUNTINGS
 from sketches.sampling.askable_sample import AskableSample
 from sketches.sampling.value_grid import WORTHWHILE
@@ -39,24 +40,76 @@ def large() -> tuple[AskableSample, Oracle]:
 @pytest.mark.parametrize("decay", ["exp:half_life=3h", "window:4h", "none", "poly:alpha=1,unit=1h", "exp:half_life=2m"])
 @pytest.mark.parametrize("tau", ["median", "1.5*mean", "q0.95"])
 def test_a_series_covers_what_single_answers_cover(large: tuple[AskableSample, Oracle], decay: str, tau: str) -> None:
-    """At 40 times at once exact answers lie within as often as stated, and values equal those of single answers."""
-    askable, oracle = large
+    """At 40 times at once values equal those of single answers, and so do limits, nearly."""
+    askable, _ = large
     moments = np.linspace(2 * DAY, 30 * DAY - 1, 40).astype(np.int64)
-    missed = 0
     for at, aggregate in enumerate(AGGREGATES):
         question = Question(aggregate, decay, tau=tau, counting=COUNTINGS[at % 2])
         series = askable.series(question, moments)
-        exact = np.array([oracle.answer(question.at(moment)) for moment in moments.tolist()])
-        missed += int(np.count_nonzero(~series.covers(exact, np.flatnonzero(~np.isnan(exact)))))
         for which in (0, 17, 39):
             single = askable.answer(question.at(int(moments[which])))
             assert series.value[which] == pytest.approx(single.value, rel=3e-3, nan_ok=True), question
             if decay.endswith(("2m", "4h")):
                 continue  # few of the rows count: limits at one of 512 places among all rows are coarse
             width = single.upper - single.lower
+            assert series.lower[which] <= single.lower + 0.15 * width
+            assert series.upper[which] >= single.upper - 0.15 * width
             assert series.lower[which] >= single.lower - 0.5 * width - 2e-3 * abs(single.value)
             assert series.upper[which] <= single.upper + 0.5 * width + 2e-3 * abs(single.value)
-    assert missed <= 0.05 * len(AGGREGATES) * len(moments)
+
+
+STREAM_KINDS = ("many values", "ten values", "three of each", "half at one value", "weights rise with values")
+
+
+def small_stream(kind: str) -> Stream:
+    rng = np.random.default_rng(5)
+    times, spread = np.sort(rng.integers(0, 3_600, 3_000)), rng.exponential(100.0, 3_000).round(2)
+    values = {
+        "many values": spread,
+        "ten values": rng.integers(0, 10, 3_000),
+        "three of each": np.arange(3_000) // 3,
+        "half at one value": np.where(rng.random(3_000) < 0.5, 50.0, spread),
+        "weights rise with values": spread,
+    }[kind]
+    weights = (spread / 10.0 + 1.0) if kind.startswith("weights") else rng.integers(0, 6, 3_000)
+    return Stream.of(kind, np.arange(3_000), times, values, weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STREAM_KINDS)
+def test_what_lies_above_a_quantile_is_covered_over_seeds(kind: str) -> None:
+    """Few values or many, ties, weights that go with values: sums, counts, means and shares are covered, and each."""
+    stream = small_stream(kind)
+    oracle = Oracle(stream)
+    questions = [
+        Question(aggregate, decay, as_of, tau=tau, of=of, counting=counting)
+        for aggregate, of in (
+            *((name, None) for name in AGGREGATES),
+            ("correlated-sum", "value"),
+            ("correlated-mean", "value"),
+        )
+        for tau, counting in (("median", "events"), ("q0.9", "weight"))
+        for decay, as_of in (("none", None), ("exp:half_life=10m", 2_500))
+    ]
+    exact = np.array([oracle.answer(question) for question in questions])
+    missed, seeds = np.zeros(len(questions)), 40
+    for seed in range(seeds):
+        sample = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.25, seed=seed)
+        found = [sample.answer(question) for question in questions]
+        lower, upper = (np.array([getattr(one, end) for one in found]) for end in ("lower", "upper"))
+        missed += (exact < lower - 1e-9 * np.abs(exact)) | (exact > upper + 1e-9 * np.abs(exact))
+    assert missed.max() <= binom.ppf(1.0 - 1e-4, seeds, 0.05), questions[int(missed.argmax())]
+    assert missed.mean() <= 0.05 * seeds
+
+
+def test_a_share_above_a_quantile_is_known_by_definition() -> None:
+    """At least half of all events lie at or above the median, and not many more where no value has many."""
+    stream = small_stream("many values")
+    found = Sample.build(Events.of(stream.ids, stream.t, stream.v), epsilon=0.25).answer(
+        Question("selectivity", tau="median")
+    )
+    assert found.lower == pytest.approx(0.5)
+    assert found.upper < 0.53
 
 
 def test_of_the_value_and_under_a_predicate(large: tuple[AskableSample, Oracle]) -> None:
@@ -71,3 +124,17 @@ def test_of_the_value_and_under_a_predicate(large: tuple[AskableSample, Oracle])
             exact = np.array([oracle.answer(question.at(moment)) for moment in moments.tolist()])
             missed += int(np.count_nonzero(~series.covers(exact, np.arange(len(moments)))))
     assert missed <= 5
+
+
+@pytest.mark.parametrize("family", [Sample, Integral])
+@pytest.mark.parametrize("tau", ["median", "q0.9", 2**60 + 37])
+def test_neighbouring_values_of_many_digits_are_not_taken_for_one(family: type, tau: str | int) -> None:
+    """A hundred whole numbers of which floats see a few: what lies above one of them is within the bounds."""
+    values = np.arange(2**60, 2**60 + 100)
+    settings = {"decay": "none"} if family is Integral else {}
+    sketch = family.build(Events.of(np.arange(100), np.arange(100), values), **settings)
+    first = {"median": 49, "q0.9": 89}.get(str(tau), 37)
+    found = sketch.answer(Question("correlated-count", tau=tau))
+    assert found.lower <= 100 - first <= found.upper
+    share = sketch.answer(Question("selectivity", tau=tau))
+    assert share.lower <= (100 - first) / 100 <= share.upper

@@ -9,6 +9,7 @@ from sketches import Events, Question, Sample, parse_decay
 from sketches.errors import UnanswerableError
 from sketches.sampling.nested_sample import NO_CUT, starts_of
 from sketches.sampling.range_sample import PRIME, STEP
+from tests.support import window_estimator
 from tests.support.coverage import build
 from tests.support.oracle import DECAYS, Oracle
 from tests.support.streams import STREAMS
@@ -68,7 +69,7 @@ def test_probing_at_sampled_times_equals_probing_at_every_second(spec: str, delt
         "mean": (Question("mean", spec, 89), whole / count),
     }
     for question, expected in expected_answers.values():
-        assert sketch.answer(question, estimator="windows").value == pytest.approx(expected, rel=1e-9), question
+        assert window_estimator.answer(sketch, question).value == pytest.approx(expected, rel=1e-9), question
 
 
 @pytest.mark.parametrize("spec", DECAYS)
@@ -93,7 +94,7 @@ def test_windows_are_exact_while_everything_is_kept(spec: str) -> None:
         Question("correlated-mean", spec, tau="q0.9", counting="weight"),
     ]
     for question in questions:
-        found = sketch.answer(question, estimator="windows")
+        found = window_estimator.answer(sketch, question)
         truth = oracle.answer(question)
         assert found.value == pytest.approx(truth, rel=1e-9), question
         assert found.lower <= truth * (1 + 1e-9)
@@ -105,13 +106,13 @@ def test_heavy_hitters_by_windows_list_the_same_values() -> None:
     stream = STREAMS["keys"](600, 2)
     sketch = build(stream, 1, 0.05, 0.05)
     question = Question("heavy-hitters", "exp:half_life=10m", top=5, counting="weight")
-    by_windows, plain = sketch.answer(question, estimator="windows"), sketch.answer(question)
+    by_windows, plain = window_estimator.answer(sketch, question), sketch.answer(question)
     assert [item.estimate for item in by_windows.items] == pytest.approx([item.estimate for item in plain.items])
 
 
 def test_the_guarantee_cites_its_theorems_by_author_and_year() -> None:
     """Users see whose theorem it is, not a letter."""
-    found = build(STREAMS["uniform"](600, 2), 1, 0.05, 0.05).answer(Question("sum"), estimator="windows")
+    found = window_estimator.answer(build(STREAMS["uniform"](600, 2), 1, 0.05, 0.05), Question("sum"))
     assert "(Cormode, Tirthapura and Xu 2007, Theorems 4.1 to 4.3)" in found.guarantee
 
 
@@ -120,11 +121,11 @@ def test_windows_refuse_what_they_do_not_bound() -> None:
     sketch = build(STREAMS["uniform"](600, 2), 1, 0.05, 0.05)
     for question in (Question("self-join"), Question("sum", of="value"), Question("sum", confidence=0.99)):
         with pytest.raises(UnanswerableError):
-            sketch.answer(question, estimator="windows")
+            window_estimator.answer(sketch, question)
 
 
 def test_windows_of_an_empty_sketch() -> None:
     """A sum over no events is 0; a share of no weight is NaN."""
     sketch = Sample.build(Events.of([], []))
-    assert sketch.answer(Question("sum"), estimator="windows").value == 0.0
-    assert np.isnan(sketch.answer(Question("selectivity", low=0), estimator="windows").value)
+    assert window_estimator.answer(sketch, Question("sum")).value == 0.0
+    assert np.isnan(window_estimator.answer(sketch, Question("selectivity", low=0)).value)

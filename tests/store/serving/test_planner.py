@@ -1,7 +1,9 @@
-"""Which family answers: the one that promises most, whatever its answer is; and what it answers is within bounds."""
+"""Which family answers: the one of which the narrowest interval is to be expected, whatever its answer is; and what it
+answers is within bounds."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,10 +16,14 @@ import pytest
 
 from sketches import Question
 from sketches.errors import UnanswerableError
+from sketches.family import Built, Promise
 from sketches.registry import FAMILIES
+from sketches.units import SECOND
 from store import EpochSketches, Run, SketchTables, Store, Stream, commit
-from store.serving.catalogue import StoredStream
-from store.serving.planner import pick
+from store.keys import Epoch
+from store.serving.catalogue import EpochTotals, StoredStream
+from store.serving.epoch_holdings import holdings_of
+from store.serving.planner import Times, pick
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
 from tests.support.stores import EPOCH, NOON, STREAM, events, execute, flipped, payloads, replace_payload
 from tests.support.streams import STREAMS
@@ -27,6 +33,7 @@ NAMES = ("east", "north", "west")
 ALL = ("sample", "histogram", "qdigest", "exponential")
 SURE = ("histogram", "qdigest", "exponential")
 DECAY = "exp:half_life=15m"
+HOUR = 3600
 EPSILON = 0.4  # coarse enough that ranges are folded
 ROWS = STREAMS["late"](5_000, 5).distinct()
 NEWEST = int(ROWS.t.max())
@@ -77,10 +84,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("store") / "wane.duckdb")
 
 
-def picked(store: Store | Path, question: Question, *, past: bool = False) -> tuple[str, str]:
+def picked(store: Store | Path, question: Question, times: Times = Times.NOW) -> tuple[str, str]:
     """The family and why; a store that is at hand reads its catalogue once."""
     opened = store if isinstance(store, Store) else Store(store)
-    found = pick(opened.catalogue().streams[STREAM], question, None, past)
+    found = pick(opened.catalogue().streams[STREAM], question, None, times)
     return found.family, found.why
 
 
@@ -94,23 +101,24 @@ def exact_within(answer: Any, exact: float) -> None:
         assert estimate.lower <= estimate.value <= estimate.upper, answer
 
 
-# A question with the family that answers it now under the built decay, now under another, and under any in the past.
+# A question with the family that answers it now under the built decay, and otherwise. The digests, though coarse, keep
+# most of the few events of an epoch; the sample keeps 49 a level, and the exponential family knows its own sum.
 RULES = (
-    (Ask("sum"), "exponential", "qdigest", "qdigest"),
-    (Ask("count"), "exponential", "qdigest", "qdigest"),
-    (Ask("mean"), "qdigest", "qdigest", "qdigest"),
-    (Ask("median"), "exponential", "qdigest", "qdigest"),
-    (Ask("quantile", phi=0.9), "exponential", "qdigest", "qdigest"),
-    (Ask("rank", value=300), "exponential", "qdigest", "qdigest"),
-    (Ask("heavy-hitters", top=3), "exponential", "qdigest", "qdigest"),
-    (Ask("frequency", value=300), "exponential", "qdigest", "qdigest"),
-    (Ask("correlated-sum", tau=500), "exponential", "qdigest", "qdigest"),
-    (Ask("correlated-sum", tau="median"), "exponential", "qdigest", "sample"),
-    (Ask("correlated-count", tau=500), "exponential", "qdigest", "qdigest"),
-    (Ask("correlated-mean", tau=500), "qdigest", "qdigest", "sample"),
-    (Ask("self-join"), "sample", "sample", "sample"),
-    (Ask("sum", of="value"), "sample", "sample", "sample"),
-    (Ask("mean", of="value"), "sample", "sample", "sample"),
+    (Ask("sum"), "exponential", "qdigest"),
+    (Ask("count"), "exponential", "qdigest"),
+    (Ask("mean"), "qdigest", "qdigest"),
+    (Ask("median"), "qdigest", "qdigest"),
+    (Ask("quantile", phi=0.9), "qdigest", "qdigest"),
+    (Ask("rank", value=300), "qdigest", "qdigest"),
+    (Ask("heavy-hitters", top=3), "qdigest", "qdigest"),
+    (Ask("frequency", value=300), "qdigest", "qdigest"),
+    (Ask("correlated-sum", tau=500), "qdigest", "qdigest"),
+    (Ask("correlated-sum", tau="median"), "qdigest", "qdigest"),
+    (Ask("correlated-count", tau=500), "qdigest", "qdigest"),
+    (Ask("correlated-mean", tau=500), "qdigest", "qdigest"),
+    (Ask("self-join"), "sample", "sample"),
+    (Ask("sum", of="value"), "sample", "sample"),
+    (Ask("mean", of="value"), "sample", "sample"),
 )
 
 
@@ -123,28 +131,50 @@ def under(question: Question, decay: str, as_of: int | None = None) -> Question:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("question", "built", "other", "past"),
-    RULES,
-    ids=lambda rule: rule.aggregate if isinstance(rule, Question) else rule,
+    ("question", "built", "other"), RULES, ids=lambda rule: rule.aggregate if isinstance(rule, Question) else rule
 )
-def test_the_tightest_promise_is_picked(shared: Path, question: Question, built: str, other: str, past: str) -> None:
-    """Under the decay that the exponential family was built for, and under others, as of now and as of the past."""
-    store = Store(shared)
+def test_the_narrowest_is_picked(shared: Path, question: Question, built: str, other: str) -> None:
+    """Now and as of the past, under the decay of the exponential family and others: no family's interval is narrower
+    by more than a half."""
+    store, oracle = Store(shared), Oracle(ROWS)
     for decay, now in ((DECAY, built), ("window:50m", other), ("poly:alpha=1,unit=1h", other)):
         answer = store.ask(STREAM, under(question, decay))
         assert answer.estimate.family == answer.provenance.family == now
         assert (answer.provenance.family, answer.provenance.why) == picked(store, under(question, decay))
         assert store.ask(STREAM, under(question, decay, NEWEST)).estimate.family == now, "the newest event is no past"
         assert store.ask(STREAM, under(question, decay, NEWEST + 500)).estimate.family == now
-        assert store.ask(STREAM, under(question, decay, NEWEST - 500)).estimate.family == past
-        assert picked(store, under(question, decay), past=True)[0] == past
+        assert picked(store, under(question, decay), Times.MANY)[0] == other
+        for as_of in (NEWEST, NEWEST - 500):
+            asked = under(question, decay, as_of)
+            widths = measured(store, oracle, asked)
+            chosen = store.ask(STREAM, asked).provenance.family
+            assert chosen == (now if as_of == NEWEST else other)
+            assert widths[chosen] <= 1.5 * min(widths.values()) + 1e-9, widths
+
+
+def measured(store: Store, oracle: Oracle, question: Question) -> dict[str, float]:
+    """How wide each family's interval is: of a list the widest one, of a quantile in ranks, else as it is."""
+    found = {}
+    for family in ALL:
+        try:
+            estimate = store.ask(STREAM, question, family=family).estimate
+        except UnanswerableError:
+            continue
+        width = estimate.upper - estimate.lower
+        if question.aggregate == "heavy-hitters":
+            width = max((item.upper - item.lower for item in estimate.items), default=1.0)
+        elif question.aggregate in ("median", "quantile"):
+            between = (oracle.events.v > estimate.lower) & (oracle.events.v <= estimate.upper)
+            width = float(oracle.decayed(question)[between].sum() / oracle.decayed(question).sum())
+        found[family] = width
+    return found
 
 
 def test_another_half_life_is_another_decay(shared: Path) -> None:
     """The exponential family answers its own decay, however it is written, and no other."""
-    assert picked(shared, Ask("median", "exp:half_life=900s"))[0] == "exponential"
-    assert picked(shared, Ask("median", "exp:half_life=16m"))[0] == "qdigest"
-    assert picked(shared, Ask("median", "exp:half_life=15m,window=1d"))[0] == "qdigest"
+    assert picked(shared, Ask("sum", "exp:half_life=900s"))[0] == "exponential"
+    assert picked(shared, Ask("sum", "exp:half_life=16m"))[0] == "qdigest"
+    assert picked(shared, Ask("sum", "exp:half_life=15m,window=1d"))[0] == "qdigest"
 
 
 def test_a_source_that_fell_silent_has_a_past_of_its_own(tmp_path: Path) -> None:
@@ -154,55 +184,56 @@ def test_a_source_that_fell_silent_has_a_past_of_its_own(tmp_path: Path) -> None
     stored(path, early, names=["silent"])
     stored(path, late, names=["busy"])
     end = int(early.t.max())
-    question = Ask("median", DECAY, as_of=end)
+    question = Ask("sum", DECAY, as_of=end)
     silent = Store(path).ask(STREAM, question, sources=["silent"])
     assert silent.estimate.family == "exponential"
     exact_within(silent, Oracle(early).answer(question))
     assert Store(path).ask(STREAM, question).estimate.family == "qdigest"
 
 
-def test_short_windows_in_the_past_are_left_to_the_sample(shared: Path) -> None:
+def test_short_windows_in_the_past_are_left_to_the_sample() -> None:
     """Ranges of an epoch that newer events share blur what a window much shorter than the epoch sees."""
-    assert picked(shared, Ask("count", "window:1m"), past=False)[0] == "qdigest"
-    assert picked(shared, Ask("count", "window:1m"), past=True)[0] == "sample"
-    assert picked(shared, Ask("count", "window:1d"), past=True)[0] == "qdigest"
-    assert picked(shared, Ask("median", "window:3m"), past=True)[0] == "sample"
-    assert picked(shared, Ask("count", "none"), past=True)[0] == "qdigest"
+    held = holding(events=20_000, epochs=2, families=["sample", "histogram"])
+    short, long = Ask("count", "window:1m"), Ask("count", "window:110m")
+    assert pick(held, short.at(2 * HOUR - 1)).family == "sample", "which holds the newest events whole"
+    assert pick(held, Ask("count", "window:50m").at(2 * HOUR - 1)).family == "histogram"
+    assert pick(held, short.at(HOUR // 2), times=Times.PAST).family == "sample"
+    assert pick(held, long.at(2 * HOUR - 100), times=Times.PAST).family == "histogram"
+    assert pick(held, Ask("count", "none").at(HOUR + 1800), times=Times.PAST).family == "histogram"
 
 
-def test_families_have_accuracies_of_their_own(tmp_path: Path) -> None:
+def test_families_have_accuracies_of_their_own() -> None:
     """A table of a family counts before what the stream says."""
-    fine = stored(tmp_path / "histogram.duckdb", own={"histogram": {"epsilon": 0.1}})
-    assert picked(fine, Ask("sum", "window:1h"))[0] == "histogram"
-    assert picked(fine, Ask("mean", "window:1h"))[0] == "histogram"
-    assert picked(fine, Ask("median", "window:1h"))[0] == "qdigest"
-    fine = stored(tmp_path / "sample.duckdb", own={"sample": {"epsilon": 0.09, "delta": 0.01}})
-    family, why = picked(fine, Ask("count", "window:1h"))
-    assert family == "sample"
-    assert "within 0.09 with probability 0.99" in why
-    fine = stored(tmp_path / "qdigest.duckdb", own={"qdigest": {"epsilon": 0.3}})
-    assert picked(fine, Ask("median", DECAY))[0] == "qdigest"
-    assert picked(fine, Ask("sum", DECAY))[0] == "exponential"
+    asked = Ask("count", "window:50m")
+    assert pick(holding(events=100_000), asked).family == "qdigest"
+    assert pick(holding(events=100_000, own={"qdigest": {"epsilon": 0.5}}), asked).family == "histogram"
+    assert pick(holding(events=100_000, own={"sample": {"epsilon": 0.003}}), asked).family == "sample"
 
 
-def test_a_sure_promise_comes_before_a_likely_one(tmp_path: Path) -> None:
-    """Of equal widths the deterministic one, then the one that is first by name."""
-    path = stored(tmp_path / "wane.duckdb", own={"sample": {"epsilon": 0.2}})
-    assert picked(path, Ask("rank", "window:1h", value=3))[0] == "qdigest", "0.4 wide, both"
-    assert picked(path, Ask("rank", DECAY, value=3))[0] == "exponential"
+def test_a_sure_promise_comes_before_a_likely_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a tenth of the narrowest the certain one; then the narrower, then the one that is first by name."""
+    promised = {"sample": Promise(1.0, False), "qdigest": Promise(1.09, True), "histogram": Promise(1.09, True)}
+    held = holding(events=1000)
+    for name, promise in promised.items():
+        monkeypatch.setattr(FAMILIES[name], "_promise", classmethod(lambda *_, kept=promise, past: kept))
+    assert pick(held, Ask("count", "window:1h")).family == "histogram"
+    monkeypatch.setattr(FAMILIES["qdigest"], "_promise", classmethod(lambda *_, past: Promise(1.08, True)))
+    assert pick(held, Ask("count", "window:1h")).family == "qdigest"
+    monkeypatch.setattr(FAMILIES["sample"], "_promise", classmethod(lambda *_, past: Promise(0.9, False)))
+    assert pick(held, Ask("count", "window:1h")).family == "sample"
 
 
-def test_the_reason_names_the_guarantees(shared: Path) -> None:
-    """Why this one: what it promises, and what each of the others would have."""
-    assert picked(shared, Ask("sum", DECAY))[1] == (
-        "the tightest guarantee of those stored: never outside its bounds, which rounding alone sets apart (others: "
-        "histogram never outside bounds 0.4 wide, qdigest never outside bounds 0.2 wide, "
-        "sample within 0.4 with probability 0.95)"
-    )
-    assert picked(shared, Ask("median", "window:1h"))[1] == (
-        "the tightest guarantee of those stored: never outside bounds 0.4 wide (others: sample within 0.4 with "
-        "probability 0.95)"
-    )
+def test_the_reason_names_the_widths(shared: Path) -> None:
+    """Why this one: how wide an interval is to be expected, and how wide those of the others."""
+    number, of_all = r"about [\d.e-]+", "of the answer wide"
+    for question, words in (
+        (Ask("sum", DECAY), rf"exact \(others: histogram {number}%, qdigest {number}%, sample {number}%\)"),
+        (Ask("median", "window:25m"), rf"{number}% of the ranks wide \(others: sample {number}%\)"),
+        (Ask("count", "window:25m"), rf"{number}% {of_all} \(others: histogram {number}%, sample {number}%\)"),
+        (Ask("rank", "window:25m", value=300), rf"{number} wide \(others: sample {number}\)"),
+    ):
+        why = picked(shared, question)[1]
+        assert re.fullmatch(f"the narrowest interval to expect: {words}", why), why
     assert picked(shared, Ask("self-join"))[1] == "the only stored family that answers self-join as it is asked here"
     answer = Store(shared).ask(STREAM, Ask("count"), family="histogram")
     assert answer.provenance.why == "asked for"
@@ -210,17 +241,116 @@ def test_the_reason_names_the_guarantees(shared: Path) -> None:
 
 @pytest.mark.slow
 def test_the_rule_looks_at_no_payload(shared: Path, tmp_path: Path) -> None:
-    """Other data, even one event, even unreadable bytes: the same promises are picked for the same reasons."""
-    other = stored(tmp_path / "other.duckdb", STREAMS["zipf"](900, 1).distinct())
-    single = stored(tmp_path / "single.duckdb", STREAMS["single"](1, 1), names=["east"])
-    broken = stored(tmp_path / "broken.duckdb", STREAMS["late"](300, 1).distinct())
+    """Other values, even unreadable bytes: where the totals are the same, so are the picks and their reasons."""
+    values = np.random.default_rng(3).permutation(ROWS.v) // 7
+    other = stored(tmp_path / "other.duckdb", Rows(ROWS.name, ROWS.ids, ROWS.t, values, ROWS.w))
+    broken = stored(tmp_path / "broken.duckdb")
     execute(broken, "UPDATE sketches SET payload = $1", [b"not a sketch"])
-    first, *others = (Store(path) for path in (shared, other, single, broken))
+    first, *others = (Store(path) for path in (shared, other, broken))
     for question, *_ in RULES:
         for decay in (DECAY, "window:1h", "window:1m", "none"):
-            for past in (False, True):
-                wanted = picked(first, under(question, decay), past=past)
-                assert all(picked(store, under(question, decay), past=past) == wanted for store in others)
+            for times in Times:
+                wanted = picked(first, under(question, decay, NEWEST - 700), times)
+                assert all(picked(store, under(question, decay, NEWEST - 700), times) == wanted for store in others)
+
+
+def holding(
+    events: int,
+    epochs: int = 1,
+    sources: int = 1,
+    families: Sequence[str] = ALL,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
+    spans: Sequence[tuple[int, int]] = (),
+) -> StoredStream:
+    """A stream as the catalogue tells of it, each source with so many events an epoch: there are no sketches at all."""
+    settings = settings_of(families, own or {}) | {"epsilon": 0.05, "counting": "events"}
+    held = StoredStream(STREAM, SECOND, HOUR, json.dumps(settings), spans=list(spans))
+    for source in range(sources):
+        for start in range(0, epochs * HOUR, HOUR):
+            totals = EpochTotals(events, float(events), start, start + HOUR - 1)
+            held.epochs[Epoch(f"s{source}", start, HOUR)] = totals
+    held.sketches.update({family: dict.fromkeys(held.epochs, (1, 1)) for family in families})
+    return held
+
+
+JOINS = ("sample", "ecm", "qdigest")
+Count = partial(Question, counting="events")
+
+
+def test_joins_are_not_left_to_ecm_by_its_name() -> None:
+    """ε of the squared sum is many times the answer where many values share it; a sample's interval is far narrower."""
+    for size in (2_000, 50_000, 1_000_000):
+        for decay in ("none", "window:1h", "exp:half_life=10m"):
+            assert pick(holding(size, 2, families=JOINS), Count("self-join", decay)).family == "sample"
+    two = holding(50_000, 2, sources=2, families=JOINS)
+    assert pick(two, Count("inner-product"), None, Times.NOW, ["s0"], ["s1"]).family == "sample"
+
+
+def test_a_sample_that_kept_every_event_answers() -> None:
+    """An epoch of no more events than a level holds is kept whole, and what is exact is narrower than all else."""
+    held = holding(3_000, 4, families=JOINS)
+    for question in (
+        Count("heavy-hitters", "window:1h", top=5),
+        Count("frequency", "exp:half_life=10m", value=3),
+        Count("median", "window:10m"),
+        Count("self-join"),
+    ):
+        found = pick(held, question)
+        assert found.family == "sample"
+        assert found.why.startswith("the narrowest interval to expect: exact"), found.why
+    question = Count("frequency", "exp:half_life=10m", value=3)
+    assert "exact" not in pick(holding(9_000, 4, families=JOINS), question).why
+    many = holding(3_000, 4, sources=3, families=JOINS)
+    assert "exact" not in pick(many, question).why, "together they keep two levels of an epoch"
+    assert "exact" in pick(many, question, sources=["s1"]).why
+
+
+def test_the_purpose_of_ecm_counts() -> None:
+    """Built for joins it is narrower for joins, and wider for frequencies, by its own formula."""
+    join, point = Count("self-join", "none"), Count("frequency", "window:10m", value=3)
+
+    def width(question: Question, purpose: str) -> float:
+        promise = FAMILIES["ecm"].promise(question, Built({"purpose": purpose}, {}, HOUR, weighted=False), past=False)
+        assert promise is not None
+        return promise.width
+
+    assert width(join, "inner") > width(join, "point"), "ε_cm is what a join without decay errs by"
+    assert width(Count("count", "window:10m"), "inner") < width(Count("count", "window:10m"), "point")
+    assert width(point, "inner") != width(point, "point")
+
+
+def test_a_curve_is_drawn_by_a_family_that_has_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However narrow the interval of another would be; where none has any, the refusal names those that have."""
+    monkeypatch.setattr(FAMILIES["ecm"], "_promise", classmethod(lambda *_, past: Promise(1e-6, False)))
+    held, question = holding(50_000, families=JOINS, own={"ecm": {"bits": 10}}), Count("median", "window:10m")
+    assert pick(held, question).family == "ecm"
+    assert pick(held, question, curves=True).family in ("sample", "qdigest")
+    assert pick(holding(50_000, families=["ecm"]), question, curves=True).family == "ecm"
+
+
+def test_a_chart_is_planned_for_all_of_its_times() -> None:
+    """The number beside a chart is as of its end, and the family must be that of the chart."""
+    held = holding(20_000, epochs=4, families=["sample", "histogram"])
+    question = Ask("count", "window:1m", 4 * HOUR - 1)
+    assert pick(held, question).family == "sample"
+    charted = {pick(held, question.at(moment), None, Times.MANY) for moment in (1, 2 * HOUR, 4 * HOUR - 1)}
+    assert len(charted) == 1
+
+
+def test_what_was_merged_often_is_wider() -> None:
+    """Each run that adds to an epoch of `ecm` aggregates its counters once more; the ledger tells how many may have."""
+    runs = [(at, at + 149) for at in range(0, HOUR, 150)]
+    once, often = (holding(20_000, families=["ecm", "histogram"], spans=spans) for spans in ([(0, HOUR)], runs))
+    question = Count("count", "window:10m")
+    widths = []
+    for held in (once, often):
+        built = Built({}, held.described, HOUR, False, holdings_of(held, held.sources))
+        promise = FAMILIES["ecm"].promise(question, built, past=False)
+        assert promise is not None
+        widths.append(promise.width)
+    assert holdings_of(often, often.sources).merges.tolist() == [23.0]
+    assert holdings_of(once, once.sources).merges.tolist() == [0.0]
+    assert widths[1] > 3.0 * widths[0]
 
 
 def test_a_family_that_lacks_epochs_comes_last(tmp_path: Path) -> None:
@@ -230,7 +360,7 @@ def test_a_family_that_lacks_epochs_comes_last(tmp_path: Path) -> None:
     store = Store(path)
     assert picked(path, Ask("count", "window:50m"))[0] == "histogram"
     assert picked(path, Ask("median", "window:50m"))[0] == "sample"
-    assert picked(path, Ask("median", DECAY))[0] == "exponential"
+    assert picked(path, Ask("sum", DECAY))[0] == "exponential"
     for question in (Ask("count", "none"), Ask("median", DECAY)):
         assert store.ask(STREAM, question).provenance.complete
     asked = store.ask(STREAM, Ask("count"), family="qdigest")
@@ -336,8 +466,8 @@ def test_series(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("decay", "as_of", "family"),
     [
-        (DECAY, None, "exponential"),
-        (DECAY, NEWEST + 100, "exponential"),
+        (DECAY, None, "qdigest"),
+        (DECAY, NEWEST + 100, "qdigest"),
         (DECAY, NEWEST - 700, "qdigest"),
         ("window:20m", None, "qdigest"),
         ("log:unit=1h", NEWEST - 1500, "qdigest"),
@@ -415,7 +545,8 @@ def test_text_keys(tmp_path: Path) -> None:
     """Keys have no order: heavy hitters and frequencies are picked like those of numbers, medians are refused."""
     rows = STREAMS["keys"](3_000, 2).distinct()
     store, oracle = Store(stored(tmp_path / "wane.duckdb", rows)), Oracle(rows)
-    for decay, family in ((DECAY, "exponential"), ("window:40m", "qdigest")):
+    family = "qdigest"
+    for decay in (DECAY, "window:40m"):
         top = store.ask(STREAM, Ask("heavy-hitters", decay, top=5))
         shares = oracle.shares(Ask("heavy-hitters", decay))
         assert top.estimate.family == family
@@ -429,44 +560,6 @@ def test_text_keys(tmp_path: Path) -> None:
             exact_within(answer, oracle.answer(question))
         with pytest.raises(UnanswerableError, match="needs ordered values"):
             store.ask(STREAM, Ask("median", decay))
-
-
-def promises() -> list[Any]:
-    """Each question with each family that answers it."""
-    asked = (
-        Ask("count"),
-        Ask("rank", value=300),
-        Ask("frequency", value=300),
-        Ask("range-sum", low=200, high=700),
-        Ask("range-frequency", low=200, high=700),
-        Ask("correlated-sum", tau=500),
-        Ask("median"),
-    )
-    return [
-        pytest.param(question, family, id=f"{family}-{question.aggregate}")
-        for question in asked
-        for family in SURE
-        if question.aggregate in FAMILIES[family].abilities.aggregates  # type: ignore[attr-defined]
-        if (family, question.aggregate) != ("exponential", "count")  # which it knows but for rounding
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("question", "family"), promises())
-def test_what_is_weighed_is_what_the_answer_promises(shared: Path, question: Question, family: str) -> None:
-    """The width that the planner compares is the one that the guarantee of the answer names."""
-    asked = under(question, DECAY if family == "exponential" else "window:50m")
-    answer = Store(shared).ask(STREAM, asked, family=family)
-    named = re.search(r"(?:at most|within) ([\d.]+)", answer.estimate.guarantee)
-    assert named is not None
-    assert f"bounds {named[1]} wide" in _words(Store(shared).catalogue().streams[STREAM], asked, family)
-
-
-def _words(held: StoredStream, question: Question, family: str) -> str:
-    """What the planner says of a family: beside the sample alone it is the best, or one of the others."""
-    only = StoredStream(held.name, held.unit, held.epoch, held.settings, held.epochs)
-    only.sketches.update({name: held.sketches[name] for name in ("sample", family)})
-    return pick(only, question, None, False)[1]
 
 
 def test_a_family_that_this_wane_does_not_know_is_told_and_left_out(tmp_path: Path) -> None:

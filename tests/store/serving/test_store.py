@@ -20,7 +20,7 @@ import store.serving.selection
 from sketches import Question
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.sampling.horvitz_thompson import TOLERANCE
-from sketches.units import TimeUnit
+from sketches.units import SECOND, TimeUnit
 from store import EpochSketches, Store, commit
 from tests.support.coverage import Tally, questions_for
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
@@ -606,3 +606,11 @@ def test_sampled_answers_cover_over_seeds(name: str, tmp_path: Path) -> None:
         whole.add(tally)
     # They miss 2%, so that chance alone passes this once in 20,000 times or less; 12% would 99 times in a hundred.
     assert whole.misses <= 0.055 * whole.trials + 3
+
+
+def test_the_lines_of_a_list_say_what_it_may_leave_out(shared: Path) -> None:
+    answer = Store(shared).ask(STREAM, Question("heavy-hitters", DECAY, top=3))
+    limited = replace(answer, estimate=replace(answer.estimate, unlisted=0.2))
+    assert "not listed   no value that is not listed has a share above 0.2" in list(limited.lines(SECOND))
+    unknown = replace(answer, estimate=replace(answer.estimate, unlisted=None))
+    assert not any(line.startswith("not listed") for line in unknown.lines(SECOND))

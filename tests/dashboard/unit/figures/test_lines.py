@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +12,17 @@ from dashboard.figures.frame import SHARE, Axis
 from dashboard.figures.lines import Line, along, over_time
 from sketches.estimate import Series
 from tests.dashboard.unit.figures.examples import AT, AXIS, LOWER, UPPER, VALUE, line, numbers
+from tests.support.polygons import as_band, corners_of
 
 
 def test_the_band_is_the_bounds_and_the_line_the_estimate() -> None:
-    """Upper first, then lower filled up to it, then the estimate."""
-    upper, lower, value = over_time([line()], AXIS, "UTC").data
-    assert numbers(upper.y) == UPPER.tolist()
-    assert numbers(lower.y) == LOWER.tolist()
-    assert numbers(value.y) == VALUE.tolist()
-    assert (upper.fill, lower.fill, value.fill) == (None, "tonexty", None)
-    assert all(list(trace.x) == [at.isoformat() for at in AT] for trace in (upper, lower, value))
+    """The band is a closed polygon: along the upper limits, back along the lower ones."""
+    band, value = over_time([line()], AXIS, "UTC").data
+    at = [at.isoformat() for at in AT]
+    assert numbers(band.y) == [*UPPER.tolist(), *LOWER.tolist()[::-1], UPPER[0]]
+    assert list(band.x) == [*at, *at[::-1], at[0]]
+    assert (numbers(value.y), list(value.x)) == (VALUE.tolist(), at)
+    assert (band.fill, band.hoverinfo, value.fill) == ("toself", "skip", None)
 
 
 def test_the_pointer_reads_limits_that_are_rounded_outward() -> None:
@@ -34,7 +36,7 @@ def test_the_pointer_reads_limits_that_are_rounded_outward() -> None:
 
 def test_bounds_that_are_certain_are_drawn_otherwise_than_probable_ones() -> None:
     """A firm edge against a dotted one, a stronger fill, another name."""
-    probable, certain = (over_time([line(confidence)], AXIS, "UTC").data[1] for confidence in (0.95, 1.0))
+    probable, certain = (over_time([line(confidence)], AXIS, "UTC").data[0] for confidence in (0.95, 1.0))
     assert (probable.line.dash, certain.line.dash) == ("dot", None)
     assert (probable.name, certain.name) == ("95% interval", "certain bounds")
     assert probable.fillcolor != certain.fillcolor
@@ -46,27 +48,61 @@ def test_exact_answers_have_no_band() -> None:
     assert numbers(trace.y) == VALUE.tolist()
 
 
-def test_a_bound_that_is_unknown_breaks_the_band_on_both_sides() -> None:
+def polygons(band: Any) -> list[tuple[list[Any], list[float], list[float]]]:
+    """Each polygon of a band: its places, its lower and its upper limits."""
+    assert band.fill == "toself"
+    return [as_band(corners) for corners in corners_of(list(band.x), numbers(band.y))]
+
+
+def test_each_stretch_of_the_band_is_a_polygon_of_its_own() -> None:
+    """An unknown limit, or a missing epoch, is a gap; the polygons before and after it do not touch."""
     upper = np.where(np.arange(6) == 2, np.inf, UPPER)
-    drawn = over_time([line(upper=upper)], AXIS, "UTC").data
-    assert [at for at, number in enumerate(numbers(drawn[0].y)) if number is None] == [2]
-    assert [at for at, number in enumerate(numbers(drawn[1].y)) if number is None] == [2]
-    assert None not in numbers(drawn[2].y)
+    band, value = over_time([line(upper=upper)], AXIS, "UTC").data
+    at = [at.isoformat() for at in AT]
+    (one, low, high), (other, low_too, high_too) = polygons(band)
+    assert (one, other) == (at[:2], at[3:])
+    assert [*low, *low_too] == np.delete(LOWER, 2).tolist()
+    assert [*high, *high_too] == np.delete(UPPER, 2).tolist()
+    assert None not in numbers(value.y)
+
+
+def test_a_stretch_of_a_single_point_is_seen() -> None:
+    """Its interval is an upright line, its estimate a dot; other points have none."""
+    gaps = np.array([True, False, True, False, False, False])
+    band, value = over_time(
+        [line(value=np.where(gaps, np.nan, VALUE), lower=np.where(gaps, np.nan, LOWER))], AXIS, "UTC"
+    ).data
+    (single, low, high), (rest, _, _) = polygons(band)
+    assert (single, low, high) == ([AT[1].isoformat()], [LOWER[1]], [UPPER[1]])
+    assert len(rest) == 3
+    assert (value.mode, list(value.marker.size)) == ("lines+markers", [0, 6, 0, 0, 0, 0])
+    assert over_time([line()], AXIS, "UTC").data[1].mode == "lines"
+
+
+def test_a_limit_at_zero_does_not_break_the_band_of_a_logarithmic_axis() -> None:
+    """Plotly drops what is not above 0: the band goes on below the edge of the picture, the pointer reads the limit."""
+    figure = along(Line("a", VALUE, VALUE, np.where(VALUE > 11, LOWER, -1.0), UPPER, 0.9), Axis("x"), AXIS, log_y=True)
+    ((_, low, high),) = polygons(figure.data[0])
+    bottom = 10 ** figure.layout.yaxis.range[0]
+    assert [0 < each < bottom for each in low] == (VALUE <= 11).tolist()
+    assert bottom < LOWER[VALUE > 11].min()
+    assert high == UPPER.tolist()
+    assert figure.data[1].customdata[0][1] == "-1"
+    assert along(Line("a", VALUE, VALUE, LOWER, UPPER, 0.9), Axis("x"), AXIS, log_y=True).layout.yaxis.range is None
 
 
 def test_inside_a_missing_epoch_nothing_is_drawn_and_what_it_reaches_is_dotted_without_a_band() -> None:
     """The line ends, goes on dotted and without bounds while the lost events would count, and is firm again after."""
     inside = np.array([False, True, True, False, False, False])
     reached = np.array([False, True, True, True, True, False])
-    upper, lower, firm, dotted = over_time([line(inside=inside, reached=reached)], AXIS, "UTC").data
-    for trace in (upper, lower):
-        assert [number is None for number in numbers(trace.y)] == reached.tolist()
+    band, firm, dotted = over_time([line(inside=inside, reached=reached)], AXIS, "UTC").data
+    assert [where for where, _, _ in polygons(band)] == [[AT[0].isoformat()], [AT[5].isoformat()]]
     assert numbers(firm.y) == [10.0, None, None, None, None, 12.0]
     assert numbers(dotted.y) == [None, None, None, 13.0, 12.5, None]
     assert (firm.line.dash, dotted.line.dash) == (None, "dot")
     assert "customdata[1]" not in dotted.hovertemplate
     whole = over_time([line(inside=np.zeros(6, bool), reached=np.zeros(6, bool))], AXIS, "UTC").data
-    assert len(whole) == 3
+    assert len(whole) == 2
     everywhere = over_time([line(inside=inside, reached=np.ones(6, bool))], AXIS, "UTC").data
     assert [trace.name for trace in everywhere] == ["estimate", "without the missing epochs"]
 
@@ -87,13 +123,13 @@ def test_exact_answers_are_dots_on_the_chart() -> None:
 
 
 def test_several_lines_have_their_names_and_colours_and_are_switched_apart() -> None:
-    """Each with its band: a click in the legend takes all three traces away."""
+    """Each with its band: a click in the legend takes both traces away."""
     figure = over_time([line(name="one"), line(name="one"), line(name="two")], AXIS, "UTC")
     named = [trace for trace in figure.data if trace.showlegend is not False]
     assert [trace.name for trace in named] == ["one", "one", "two"]
     assert len({trace.line.color for trace in named}) == 3
     groups = [trace.legendgroup for trace in figure.data]
-    assert [groups.count(group) for group in dict.fromkeys(groups)] == [3, 3, 3]
+    assert [groups.count(group) for group in dict.fromkeys(groups)] == [2, 2, 2]
 
 
 def test_the_picture_is_cut_only_where_few_wide_intervals_would_flatten_it() -> None:
@@ -124,9 +160,9 @@ def test_zero_is_shown_where_that_costs_little() -> None:
 def test_a_curve_marks_its_point_and_can_be_clicked() -> None:
     found = Line.of("a", VALUE, Series(np.arange(6), VALUE, LOWER, UPPER, 0.9, "", "sample", np.ones(6, np.int64)))
     figure = along(found, Axis("x"), AXIS, mark=(11.0, 3.0, "τ"), log_x=True, clickable=True)
-    assert numbers(figure.data[0].y) == UPPER.tolist()
+    assert polygons(figure.data[0]) == [(VALUE.tolist(), LOWER.tolist(), UPPER.tolist())]
     assert (list(figure.data[-1].x), list(figure.data[-1].y)) == ([11.0], [3.0])
-    assert figure.data[2].mode == "lines+markers"
+    assert figure.data[1].mode == "lines+markers"
     assert figure.layout.xaxis.type == "log"
     assert figure.layout.yaxis.type != "log"
     assert along(found, Axis("x"), AXIS, log_y=True).layout.yaxis.type == "log"

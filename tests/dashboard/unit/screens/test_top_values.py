@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dashboard.answer_cache import AnswerCache
 from dashboard.screens import top_values
 from sketches.question import Question
+from store import Answer
 from tests.support import dashboard_stores
 from tests.support.dashboard_stores import CALLS
 from tests.support.pages import address, charts, column, fine, labelled, opened, store_of, text_of, widget
@@ -73,7 +76,7 @@ def test_sources_are_as_alike_as_their_joins_say(small: Path) -> None:
     [
         ("sample", 1.0, "Every interval of the list holds."),
         ("sample", 0.95, "All intervals of the list hold together at 95% confidence."),
-        ("ecm", 0.95, "Each interval holds by itself at 95% confidence."),
+        ("integral", 0.95, "Each interval holds by itself at 95% confidence."),
     ],
 )
 def test_a_list_says_how_sure_its_intervals_are(family: str, confidence: float, text: str, small: Path) -> None:
@@ -89,3 +92,23 @@ def test_a_share_that_no_value_has_is_said_so(small: Path) -> None:
     assert any("No value has that share" in one.value for one in test.info)
     assert not charts(test)
     assert "Similarity of sources" not in labelled(test, "toggle")
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [(0.12345, "has a share above 0.124"), (0.0, "has any share"), (None, ""), (1.0, "")]
+)
+def test_the_page_says_what_the_list_may_leave_out(
+    small: Path, monkeypatch: pytest.MonkeyPatch, limit: float | None, said: str
+) -> None:
+    """Beside the bars, rounded up; nothing where nothing is known."""
+    ask = AnswerCache.ask
+
+    def with_a_limit(self: AnswerCache, *arguments: Any, **more: Any) -> Answer:
+        answer = ask(self, *arguments, **more)
+        return replace(answer, estimate=replace(answer.estimate, unlisted=limit))
+
+    monkeypatch.setattr(AnswerCache, "ask", with_a_limit)
+    told = text_of(fine(opened(small, "top_values", stream=dashboard_stores.PAGES, decay="none")))
+    told = told.replace("\\", "").replace("\N{WORD JOINER}", "")
+    assert ("No value that is not listed" in told) == bool(said)
+    assert said in told

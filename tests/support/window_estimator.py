@@ -4,8 +4,9 @@ A decay f is a sum of windows that begin at the sampled times; the height of eac
 A window is answered from the finest level that is complete over all of it, as the RangeSample count over 2^-level
 (Theorem 4.1). Where the sketch has several copies, a window's answer is the median over them (Theorems 4.2, 4.3).
 
-The bound is a priori: a relative error of ε for sums and counts, an additive error of ε for shares, with probability
-1 - δ. `Sample.answer` uses the Horvitz–Thompson estimator by default; this one is kept to compare with.
+The bound is a priori, as of now: a relative error of ε for sums and counts, an additive error of ε for shares, with
+probability 1 - δ. As of the past it does not hold. `Sample.answer` uses the Horvitz–Thompson estimator; this one is a
+peer for the tests to compare with.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _between(values: Column, low: float | None, high: float | None) -> Flags | N
     return inside
 
 
-def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
+def answer(sketch: Sample, question: Question) -> Estimate:
     """The paper's estimate with its a-priori interval."""
     _refuse(sketch, question)
     if question.confidence is not None and question.confidence > 1.0 - sketch.parameters.delta:
@@ -119,6 +120,7 @@ def answer(sketch: Sample, question: Question, as_of: int) -> Estimate:
             f"confidence is {question.confidence}; the bound of windows holds with probability "
             f"{1.0 - sketch.parameters.delta:.6g}: build the sketch with a smaller delta"
         )
+    as_of = sketch.askable_sample.as_of(question)
     windows = _Windows(sketch, question, as_of)
     value, lower, upper, items = _evaluate(windows, sketch.parameters.epsilon)
     failures = 2.0 if question.aggregate in ("mean", "correlated-mean") else 1.0

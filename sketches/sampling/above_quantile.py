@@ -1,0 +1,217 @@
+"""Sums, counts, means and shares over the events above a quantile: the rank of τ is known, only its value is not.
+
+By definition the events below the φ-quantile τ have a share just short of φ. A sample that holds too many of them puts
+its own quantile too low, and then sums over too many events above. So the error of a sum above the sample's quantile
+is, to first order, that of one sum over all events: each counts y if it is above τ, and besides r·(1[below τ] - φ)
+times its own mass x, where r is how much y there is for each x at τ. Both parts vary together, which is why the
+interval is far narrower than one for τ joined with one for the sum. (This is the influence function of a quantile:
+Serfling, Approximation Theorems of Mathematical Statistics, 1980, Chapter 6.)
+
+What has exactly the value τ is on neither side. It adds at most r times the mass of that value, a tie, to the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from sketches.arrays import Floats
+from sketches.sampling.horvitz_thompson import Sums
+from sketches.sampling.inquiry import Estimates, Inquiry
+from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.quotients import deviation, divide
+
+_ROUNDING: Final = 1e-12  # a cumulated share this close below φ has reached it
+
+
+class Around(NamedTuple):
+    """Sums over the events above the lower limit of the threshold, above its estimate, above its upper limit."""
+
+    many: Sums
+    middle: Sums
+    few: Sums
+
+
+class Taus(NamedTuple):
+    """The threshold at each as-of time with its limits; infinite where nothing counts."""
+
+    low: Floats
+    middle: Floats
+    high: Floats
+
+
+class _Moments(NamedTuple):
+    """Of two measures y and x of each event: their sums, and variances and covariance of these sums."""
+
+    y: Floats
+    x: Floats
+    yy: Floats
+    xx: Floats
+    yx: Floats
+
+    @classmethod
+    def of(cls, sums: Sums) -> _Moments:
+        """From the sums of `Inquiry.mean_coefficients`."""
+        y, x = (sums.linear[:, at] + sums.linear[:, at + 1] for at in (0, 2))
+        return cls(y, x, *sums.squared.T[:3])
+
+    def less(self, part: _Moments) -> _Moments:
+        """Those of the other events."""
+        return _Moments(*(np.maximum(whole - some, 0.0) for whole, some in zip(self, part, strict=True)))
+
+    def variance(self, of_y: Floats | float, of_x: Floats | float) -> Floats:
+        """The variance of a sum that counts y and x so many times."""
+        spread = np.square(of_y) * self.yy + 2.0 * of_y * of_x * self.yx + np.square(of_x) * self.xx
+        return np.maximum(spread, 0.0)
+
+
+def counts_above(inquiry: Inquiry, phi: float, around: Around, ties: Floats) -> Estimates:
+    """What is counted above the quantile of the same mass: 1 - φ of all, and at most the tie."""
+    whole, used = inquiry.weight()
+    value = around.middle.linear[:, 0] + around.middle.linear[:, 1]
+    if inquiry.question.aggregate == "selectivity":
+        least = (1.0 - phi) * (1.0 - _ROUNDING) * np.ones(len(value))
+        most = np.minimum(1.0 - phi + divide(ties, whole.bounds(inquiry.confidence)[0], 1.0), 1.0)
+        return Estimates(np.clip(divide(value, whole.value, np.nan), least, most), least, most, used)
+    lower, upper = whole.bounds(inquiry.confidence)
+    least, most = (1.0 - phi) * lower, (1.0 - phi) * upper + ties
+    return Estimates(np.clip(value, least, most), least, most, around.middle.used)
+
+
+class AboveQuantile:
+    """The sums of one question above the quantile, y being what is summed or averaged and x what the rank counts."""
+
+    def __init__(self, inquiry: Inquiry, phi: float, taus: Taus, around: Around, whole: Sums, ties: Floats) -> None:
+        question = inquiry.question
+        self.inquiry, self.phi, self.taus, self.ties, self.sums = inquiry, phi, taus, ties, around.middle
+        self.by_top = question.by_weight and not question.of_value  # the rank counts what is summed, not the events
+        many, above, few = (_Moments.of(part) for part in around)
+        everything = _Moments.of(whole)
+        self.above, self.below = above, everything.less(above)
+        rank = "y" if self.by_top else "x"
+        between = getattr(many, rank) - getattr(few, rank)
+        self.top_at_tau = divide(many.y - few.y, between, 0.0)  # r: how much y for each unit of rank at τ
+        self.bottom_at_tau = divide(many.x - few.x, between, 0.0)
+        if question.of_value:
+            base, scale = inquiry.mean_scale
+            self.top_at_tau, self.bottom_at_tau = (taus.middle - base) / scale, np.ones(len(ties))
+        ranked = getattr(above, rank), getattr(everything, rank)
+        self.surplus = np.maximum(ranked[0] - (1.0 - phi) * ranked[1], 0.0)  # of the tie at the sample's quantile
+        sampled = around.middle.linear[:, 3], whole.linear[:, 3] - around.middle.linear[:, 3]
+        self.events = [
+            divide(np.square(mass), part.xx, 0.0) for mass, part in zip(sampled, (above, self.below), strict=True)
+        ]
+        self.unseen_rank = inquiry.unseen_unit.contribution if self.by_top else self._unseen_event
+
+    @property
+    def _unseen_event(self) -> Floats:
+        of_value = self.inquiry.question.of_value
+        return (self.inquiry.unseen_unit if of_value else self.inquiry.unseen_event).contribution
+
+    def answer(self) -> Estimates:
+        """The sum or mean that is asked for."""
+        question, sample = self.inquiry.question, self.inquiry.sample
+        if question.aggregate != "correlated-mean":
+            found = self.values() if question.of_value else self.weight()
+        elif question.of_value:
+            base, scale = self.inquiry.mean_scale
+            mean = self.mean((self.taus.low - base) / scale, np.ones(1))
+            value, lower, upper = (base + scale * limit for limit in (mean.value, mean.lower, mean.upper))
+            found = Estimates(value, lower, upper, mean.used)
+        else:
+            found = self.mean(np.array([float(sample.least_weight)]), np.array([float(sample.greatest_weight)]))
+        error = 2.0 * np.asarray(self.sums.table_error)
+        lower, upper = (limit - side * error * np.abs(limit) for limit, side in ((found.lower, 1), (found.upper, -1)))
+        return replace(found, lower=np.fmin(lower, found.value), upper=np.fmax(upper, found.value))
+
+    def weight(self) -> Estimates:
+        """Σ w over the events above τ, where the rank counts events."""
+        rate = self.top_at_tau
+        more = np.maximum(self.inquiry.unseen_unit.contribution, rate * (1.0 - self.phi) * self.unseen_rank)
+        found = self._total(1.0, 0.0, rate, more, rate * self.phi * self.unseen_rank)
+        return replace(found, lower=np.maximum(found.lower, 0.0))
+
+    def values(self) -> Estimates:
+        """Σ v over the events above τ."""
+        taus = self.taus.middle
+        base, scale = self.inquiry.mean_scale
+        at_tau = (1.0 - self.phi) * taus
+        most = np.maximum(self.inquiry.sample.greatest_value - self.phi * taus, at_tau)
+        more, fewer = (np.maximum(side, 0.0) * self.unseen_rank for side in (most, -at_tau))
+        return self._total(scale, base, taus, more, fewer)
+
+    def _total(self, of_y: float, of_x: float, rate: Floats, more: Floats, fewer: Floats) -> Estimates:
+        """A sum above τ; `more` and `fewer` are what an unseen event may add to it or take away."""
+        value = of_y * self.above.y + of_x * self.above.x
+        middle = value - rate * self.surplus
+        spread = self._spread(of_y, of_x, rate)
+        tie = rate * self.ties
+        lower = middle - self._deviation(spread, fewer) + np.minimum(tie, 0.0)
+        upper = middle + self._deviation(spread, more) + np.maximum(tie, 0.0)
+        return Estimates(value, lower, upper, self.sums.used)
+
+    def mean(self, least: Floats, most: Floats) -> Estimates:
+        """Σ y / Σ x over the events above τ, which lies between `least` and `most`."""
+        value = divide(self.above.y, self.above.x, np.nan)
+        at = np.where(np.isnan(value), 0.0, value)
+        rate = self.top_at_tau - at * self.bottom_at_tau
+        spread = self._spread(1.0, -at, rate)
+        up, down = np.maximum(rate, 0.0) * self.unseen_rank, np.maximum(-rate, 0.0) * self.unseen_rank
+        greatest = np.minimum(
+            self._unseen_event * (most - at), self.inquiry.unseen_unit.contribution * (1.0 - divide(at, most, 0.0))
+        )
+        more = np.maximum(np.maximum(greatest, 0.0) + self.phi * down, (1.0 - self.phi) * up)
+        fewer = np.maximum(np.maximum(self._unseen_event * (at - least), 0.0) + self.phi * up, (1.0 - self.phi) * down)
+        mass = np.where(self.above.x > 0, self.above.x, 1.0)
+        middle = value - rate * self.surplus / mass
+        lower = middle - (self._deviation(spread, fewer) - np.minimum(rate, 0.0) * self.ties) / mass
+        upper = middle + (self._deviation(spread, more) + np.maximum(rate, 0.0) * self.ties) / mass
+        return Estimates(value, np.clip(lower, least, most), np.clip(upper, least, most), self.sums.used)
+
+    def _spread(self, of_y: Floats | float, of_x: Floats | float, rate: Floats) -> _Spread:
+        """Of the sum that counts an event above τ by these factors, and every event by the rate for its rank."""
+        above, below = -self.phi * rate, (1.0 - self.phi) * rate
+        if self.by_top:
+            parts = self.above.variance(of_y + above, of_x), self.below.variance(below, 0.0)
+        else:
+            parts = self.above.variance(of_y, of_x + above), self.below.variance(0.0, below)
+        variance = parts[0] + parts[1]
+        events = divide(parts[0] * self.events[0] + parts[1] * self.events[1], variance, 1.0)
+        return _Spread(variance, np.maximum(events, 1.0))
+
+    def _deviation(self, spread: _Spread, unseen: Floats) -> Floats:
+        return deviation(spread.variance, unseen, spread.events, (1.0 - self.inquiry.confidence) / 2.0)
+
+
+class _Spread(NamedTuple):
+    """A variance, and how many sampled events it comes from."""
+
+    variance: Floats
+    events: Floats
+
+
+def largest_ties(inquiry: Inquiry, counted: PoissonSample, taus: Taus) -> tuple[Floats, Floats]:
+    """At each time the most that the events of one value between the limits of τ weigh, and what all there weigh.
+
+    A value that was sampled once is taken as it is: where values have many events each, others there were sampled
+    more often.
+    """
+    deviations = -float(ndtri((1.0 - inquiry.confidence) / 2.0))
+    values, found, between = counted.sorted_values, np.zeros(len(inquiry.as_of)), np.zeros(len(inquiry.as_of))
+    firsts, lasts = np.searchsorted(values, taus.low, "left"), np.searchsorted(values, taus.high, "right")
+    for at, moment in enumerate(inquiry.as_of.tolist()):
+        rows = counted.by_value[firsts[at] : lasts[at]]
+        if len(rows) == 0:
+            continue
+        ages = moment - counted.times[rows]
+        factors = np.where(ages >= 0, inquiry.decay(counted.unit.seconds(np.maximum(ages, 0))), 0.0)
+        masses = counted.expanded_weights[rows] * factors
+        variances = np.square(masses) * counted.exclusion_probabilities[rows]
+        begins = np.flatnonzero(np.diff(values[firsts[at] : lasts[at]], prepend=np.nan) != 0.0)
+        others = np.add.reduceat(variances, begins) - np.maximum.reduceat(variances, begins)
+        between[at] = masses.sum()
+        found[at] = (np.add.reduceat(masses, begins) + deviations * np.sqrt(np.maximum(others, 0.0))).max()
+    return found, between
