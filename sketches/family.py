@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sketches.arrays import Ints
 from sketches.decay import Decay, parse_decay
@@ -114,6 +114,7 @@ class Built:
     weighted: bool = True  # whether the stream's events have weights of their own
     holdings: Holdings | None = None  # None: nothing is stored yet
     other: Holdings | None = None  # of the second side of an inner product
+    stream: Holdings | None = None  # of all sources of the stream; None: those that are asked
 
     @property
     def stored(self) -> Holdings:
@@ -189,6 +190,24 @@ class Gathered:
     nbytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The bytes of a stretch of time of a sketch: the times of its oldest and newest row, and how many rows it has."""
+
+    oldest: int
+    newest: int
+    rows: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A sketch of a stream as it is stored: what concerns all of it, and segments in the order of time."""
+
+    head: bytes
+    segments: Sequence[Segment]
+
+
 class Sketch(Askable):
     """A sketch of one family: a value that nothing changes once it is built; `merge` returns a new one.
 
@@ -204,6 +223,8 @@ class Sketch(Askable):
     ] = {}  # settings that sketches of format 1 had before they were a choice
     one_mass: ClassVar[bool] = False  # keeps of each event 1 or its weight, by the setting `counting`, not both
     merged_to_answer: ClassVar[bool] = True  # False where sketches side by side answer better than merged ones
+    in_parts: ClassVar[bool] = False  # a sketch of a stream is stored in segments, and answers for some sources too
+    earlier: ClassVar[type[Sketch] | None] = None  # kept by epoch what sketches of this family now keep by stream
 
     parameters: Any  # what must agree before sketches merge
     kind: Kind
@@ -238,6 +259,14 @@ class Sketch(Askable):
     @classmethod
     def _payloads(cls, events: Events, bounds: Ints, **settings: Any) -> list[bytes]:
         return [cls.build(events.rows(*group), **settings).to_bytes() for group in pairwise(bounds.tolist())]
+
+    @classmethod
+    def partial(cls, events: Events, sources: NDArray[np.int32], names: Sequence[str], **settings: Any) -> bytes:
+        """The bytes of one sketch of rows of many sources, for a family of which one sketch covers a stream.
+
+        A source is its number among the names. A family that keeps the sources of its events answers for some of them.
+        """
+        return cls.build(events, **settings).to_bytes()
 
     @classmethod
     @abstractmethod
@@ -278,6 +307,33 @@ class Sketch(Askable):
     def nbytes(self) -> int:
         """The size of `to_bytes`."""
         return len(self.to_bytes())
+
+    # A sketch of a stream in parts.
+
+    def parts(self, epoch: int) -> Parts:
+        """The sketch as it is stored, in segments that end where epochs of this length end."""
+        raise NotImplementedError(f"the {self.family} family is not stored in parts")
+
+    @classmethod
+    def from_parts(cls, head: bytes, segments: Sequence[bytes | memoryview]) -> tuple[Self, dict[int, str]]:
+        """What `parts` gave, and for each segment that cannot be read its number and why; refuses a damaged head."""
+        raise NotImplementedError(f"the {cls.family} family is not stored in parts")
+
+    def of(self, names: Sequence[str] | None) -> Askable:
+        """What answers for some of the sources, or for all."""
+        raise NotImplementedError(f"the {self.family} family does not know its sources")
+
+    @classmethod
+    def moved(cls, sketches: Sequence[tuple[str, Sketch]], **settings: Any) -> tuple[Self, list[int]]:
+        """One sketch of what `earlier` ones hold, each with its source, and the numbers of those that lack events.
+
+        The latter stay as they are, and are asked side by side with it.
+        """
+        raise NotImplementedError(f"the {cls.family} family has no earlier form")
+
+    def without(self, begin: int, end: int, sources: Sequence[str] | None = None) -> Self:
+        """The sketch without the events from `begin` to before `end`, of all sources or of some."""
+        raise NotImplementedError(f"the {self.family} family cannot take events out")
 
     @property
     @abstractmethod

@@ -76,6 +76,16 @@ class Holdings:
         first, last = int(self.oldest.min(initial=self.end)), self.end
         return [first + int((last - first) * (2 * at + 1) / (2 * points)) for at in range(points)]
 
+    def newer_than(self, as_of: int, ages: Floats) -> Floats:
+        """How many events are newer than these ages in seconds, as of a time; those after it have ages below 0."""
+        begin, end = self.oldest.astype(np.float64), self.newest.astype(np.float64) + 1.0
+        times = as_of + 1.0 - ages * self.unit.denominator / self.unit.numerator
+        since = np.append(np.cumsum(self.events[::-1])[::-1], 0.0)
+        epoch = np.searchsorted(begin, times, side="right") - 1
+        inside = np.maximum(epoch, 0)
+        part = np.clip((end[inside] - times) / (end - begin)[inside], 0.0, 1.0) * self.events[inside]
+        return np.asarray(np.where(epoch >= 0, since[inside + 1] + part, since[0]), np.float64)
+
     def faded(self, question: Question) -> Faded:
         """The cells of time as the question's decay weighs them, as of the question's time."""
         return _faded(self, question.decay, self.end if question.as_of is None else question.as_of)
@@ -101,6 +111,7 @@ class Faded:
     epoch: Ints
     held: Holdings
     decay: Decay
+    as_of: int
 
     @property
     def total(self) -> float:
@@ -154,7 +165,7 @@ def _faded(held: Holdings, decay: Decay, as_of: int) -> Faded:
     newer, within = (end[epoch] - middle) / (end - begin)[epoch], length / (end - begin)[epoch]
     factor = np.where(age >= 0.0, decay(np.maximum(age, 0.0)), 0.0)
     events, density = density[epoch] * length, density[epoch] / seconds
-    return Faded(events, age, first, last, factor, newer, within, density, epoch, held, decay)
+    return Faded(events, age, first, last, factor, newer, within, density, epoch, held, decay, as_of)
 
 
 def _as_window(held: Holdings, decay: LastEvents, as_of: int) -> Decay:

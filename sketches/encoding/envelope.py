@@ -28,6 +28,7 @@ T = TypeVar("T")
 # Shared by all families: a family that changes its bytes raises this and takes the new number, also where its own last
 # one was lower. Then any older wane refuses the bytes by this number alone.
 FORMAT_VERSION = 2
+NEWEST_VERSION = 3  # that any family writes; those that do not say otherwise write FORMAT_VERSION
 
 _MAGIC = b"wane"
 _CHECKSUM_BYTES = 8
@@ -61,8 +62,8 @@ def seal(family: str, version: int, parameters: bytes, seed: int, body: bytes) -
 
 def sealer(family: str, version: int, parameters: bytes, seed: int) -> Callable[[bytes], bytes]:
     """`seal` for many bodies of one family, parameters and seed, which are checked and written once."""
-    if not 1 <= version <= FORMAT_VERSION:
-        raise WaneError(f"version is {version}; it must be at least 1 and at most FORMAT_VERSION, {FORMAT_VERSION}")
+    if not 1 <= version <= NEWEST_VERSION:
+        raise WaneError(f"version is {version}; it must be at least 1 and at most {NEWEST_VERSION}")
     if not (family.isascii() and 1 <= len(family) <= 0xFF):
         raise WaneError(f"family is {family!r}; it must be 1 to 255 ASCII characters")
     if len(parameters) > 0xFFFF:
@@ -129,10 +130,10 @@ def load(data: bytes | bytearray | memoryview, families: Mapping[str, Callable[[
     index beyond the end) becomes a `CorruptError` that blames the contents, because the envelope was whole.
     """
     envelope = open_envelope(data)
-    if envelope.version > FORMAT_VERSION:
+    if envelope.version > NEWEST_VERSION:
         raise CorruptError(
             f"the sketch was written by a newer wane: it has format version {envelope.version}, and the newest that "
-            f"this wane reads is {FORMAT_VERSION}"
+            f"this wane reads is {NEWEST_VERSION}"
         )
     if envelope.version < 1:
         raise CorruptError(f"the sketch has format version {envelope.version}, which no wane ever wrote")

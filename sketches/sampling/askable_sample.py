@@ -23,6 +23,7 @@ from sketches.sampling.faint import magnified
 from sketches.sampling.horvitz_thompson import largest_unseen
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.joins import inner_product
+from sketches.sampling.ladder_parameters import LadderParameters
 from sketches.sampling.last_events import over_last_events
 from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.poisson_sample import PoissonSample
@@ -36,7 +37,7 @@ class AskableSample(Askable):
     """A Poisson sample, and the accuracy that was planned when it was taken."""
 
     sample: PoissonSample
-    parameters: SampleParameters
+    parameters: SampleParameters | LadderParameters
 
     @classmethod
     def side_by_side(cls, parts: list[AskableSample]) -> AskableSample:
@@ -47,12 +48,9 @@ class AskableSample(Askable):
             raise IncompatibleError(
                 f"samples of different kinds of values cannot be asked together: {', '.join(sorted(kinds))}"
             )
-        for part in parts[1:]:
-            if part.parameters != first.parameters:
-                raise IncompatibleError(
-                    "samples with different parameters cannot be asked together: "
-                    f"{first.parameters} and {part.parameters}"
-                )
+        units = {part.parameters.unit for part in parts}
+        if len(units) > 1:
+            raise IncompatibleError(f"samples with different units of time cannot be asked together: {units}")
         return cls(PoissonSample.side_by_side([part.sample for part in parts]), first.parameters)
 
     @property

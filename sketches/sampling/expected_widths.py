@@ -1,8 +1,8 @@
 """How wide an interval of `sample` and `integral` will be, from what the store holds and before anybody asks.
 
-Of an epoch of n events level i of a sample holds the newest `capacity`·2^i with probability 2^-i. So the probability π
-with which an event was kept follows from how many events are newer, and the variance Σ f²·(1/π - 1) of a decayed sum
-from the totals alone. All else is the usual width of an interval for that variance, at the prior shares of
+Level i of a stream's ladder holds the newest `capacity`·2^i events with probability 2^-i. So the probability π with
+which an event was kept follows from how many events of the stream are newer, and the variance Σ f²·(1/π - 1) of a
+decayed sum from the totals alone. All else is the usual width of an interval for that variance, at the prior shares of
 `sketches.holdings`.
 """
 
@@ -16,9 +16,10 @@ from scipy.special import ndtri
 
 from sketches.arrays import Floats
 from sketches.family import Built
-from sketches.holdings import DISTINCT, SPREAD, Faded, Holdings, measured_share, restricted_share
+from sketches.holdings import DISTINCT, SPREAD, Holdings, measured_share, restricted_share
 from sketches.question import Question
 from sketches.sampling.integral_decay import zero_or_one
+from sketches.sampling.ladder_parameters import ALL, DEFAULT_DETAIL, LadderParameters
 from sketches.sampling.sample_parameters import SampleParameters
 
 # How much wider intervals are than 2·z standard deviations; that of sums and counts is 1.0. To measure again: set these
@@ -31,13 +32,10 @@ _JOINS: Final = 1.5
 _LISTED: Final = 100.0  # values among which the intervals of a list hold together
 
 
-def sample_width(question: Question, built: Built, capacities: int) -> float:
-    """The width to expect of `sample`; 0 where every event that counts was kept.
-
-    `capacities` is how many times its capacity the union of several sources may keep to be asked.
-    """
-    variance = _variance(built.stored, question, built, capacities)
-    there = _variance(built.other, question, built, capacities) if built.other is not None else variance
+def sample_width(question: Question, built: Built) -> float:
+    """The width to expect of `sample`; 0 where every event that counts was kept."""
+    variance = _variance(built.stored, question, built)
+    there = _variance(built.other, question, built) if built.other is not None else variance
     return width(question, built, variance, there)
 
 
@@ -90,26 +88,18 @@ def width(question: Question, built: Built, variance: float, there: float) -> fl
     return blurred * (2.0 * z * varied * math.sqrt(variance) + few * variance)
 
 
-def _variance(held: Holdings, question: Question, built: Built, capacities: int) -> float:
-    """The variance of the decayed number of events over its square, as `Sample.gather` puts sources together."""
-    faded, accuracy = held.faded(question), _accuracy(built)
+def _variance(held: Holdings, question: Question, built: Built) -> float:
+    """The variance of the decayed number of events over its square."""
+    faded = held.faded(question)
     if faded.total <= 0.0:
         return 0.0
-    missing = _missing(faded, accuracy.capacity, capacities)
-    return float(faded.events @ (faded.factor**2 * missing)) / faded.total**2 / accuracy.copies
-
-
-def _missing(faded: Faded, capacity: int, capacities: int) -> Floats:
-    """1/π - 1 on average over each cell: 0 for the newest `capacity` events of an epoch, then 1, 3, 7, as π is halved
-    with each doubling further back.
-
-    Sources are put together by the largest cut of each level: that of the source with most events, or of the union.
-    """
-    held = faded.held
-    together = np.where(held.parts > 1.0, capacities * capacity, capacity)
-    filled = faded.of_epoch(np.maximum(held.largest / capacity, held.events / together))
-    near, far = ((faded.newer + side * faded.within / 2.0) * filled for side in (-1.0, 1.0))
-    return (_missing_up_to(far) - _missing_up_to(near)) / np.maximum(far - near, 1e-300)
+    length = faded.events / np.maximum(faded.density, 1e-300)
+    stream = built.stream if built.stream is not None else held
+    far, near = (stream.newer_than(faded.as_of, faded.age + side * length / 2.0) for side in (1.0, -1.0))
+    far, near = far / _capacity(built), near / _capacity(built)
+    missing = (_missing_up_to(far) - _missing_up_to(near)) / np.maximum(far - near, 1e-300)
+    missing = np.where(far - near > 1e-9 * far, missing, np.exp2(np.ceil(np.log2(np.maximum(far, 1.0)))) - 1.0)
+    return float(faded.events @ (faded.factor**2 * missing)) / faded.total**2
 
 
 def _missing_up_to(back: Floats) -> Floats:
@@ -122,3 +112,9 @@ def _missing_up_to(back: Floats) -> Floats:
 
 def _accuracy(built: Built) -> SampleParameters:
     return SampleParameters.derive(built.epsilon, built.delta, built.stored.unit, 0)
+
+
+def _capacity(built: Built) -> int:
+    detail = built.own.get("detail", DEFAULT_DETAIL)
+    detail = detail if isinstance(detail, int) else ALL
+    return LadderParameters.derive(built.epsilon, built.delta, built.stored.unit, 0, detail=detail).capacity

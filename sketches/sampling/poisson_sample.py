@@ -22,6 +22,7 @@ from sketches.events import Extremes, Kind, Labels
 from sketches.hashing import hash_one
 from sketches.predicate import Predicate
 from sketches.sampling.coefficients import Coefficients
+from sketches.sampling.ladder import NO_CUT, Cuts, LadderRows, inclusion_probabilities
 from sketches.sampling.nested_sample import NestedSample
 from sketches.sampling.range_sample import LEVEL_PROBABILITY, LEVELS
 from sketches.units import TimeUnit
@@ -67,6 +68,26 @@ class Strata:
             event_design_weight=np.where(count_levels > 0, 1.0 / event_probability / copies, 0.0),
             unit_exclusion_probability=1.0 - unit_probability,
             event_exclusion_probability=1.0 - event_probability,
+        )
+
+    @classmethod
+    def of_ladder(cls, cuts: Cuts, complete_since: int, extremes: Extremes) -> Strata:
+        """The strata of the ladder of a stream that has seen events; what is newer than `complete_since` was kept."""
+        assert extremes.newest is not None
+        assert extremes.oldest is not None
+        times = np.concatenate([cuts.of_weight, cuts.of_count, [complete_since]])
+        inside = (times >= extremes.oldest) & (times < extremes.newest)
+        edges = np.unique(np.append(times[inside], extremes.newest))
+        unit_levels, event_levels = (
+            np.where(edges > complete_since, 0, levels).astype(np.float64) for levels in cuts.levels_at(edges)
+        )
+        return cls(
+            newest=edges,
+            oldest=np.concatenate([[extremes.oldest], edges[:-1] + 1]),
+            unit_design_weight=np.where(unit_levels > 0, np.exp2(unit_levels), 0.0),
+            event_design_weight=np.where(event_levels > 0, np.exp2(event_levels), 0.0),
+            unit_exclusion_probability=1.0 - np.exp2(-unit_levels),
+            event_exclusion_probability=1.0 - np.exp2(-event_levels),
         )
 
     @classmethod
@@ -138,6 +159,48 @@ class PoissonSample:
             least_weight=extremes.least_weight,
             greatest_weight=extremes.greatest_weight,
             lost_before=max(int(max(copy.weight_cuts[-1], copy.count_cuts[-1])) for copy in copies),
+        )
+
+    @classmethod
+    def of_ladder(
+        cls,
+        rows: LadderRows,
+        cuts: Cuts,
+        sources: Rows | None,
+        bits: int,
+        unit: TimeUnit,
+        kind: Kind,
+        labels: Labels,
+        extremes: Extremes,
+    ) -> PoissonSample:
+        """The events of some sources of a ladder, by number, or of all; an event of several sources comes once."""
+        if sources is not None:
+            wanted = np.zeros(int(rows.sources.max(initial=-1)) + 1, bool)
+            wanted[sources[sources < len(wanted)]] = True
+            rows = rows.take(wanted[rows.sources])
+        probability = inclusion_probabilities(rows, cuts, bits)
+        first = rows.first_of_event
+        if not first.all():
+            rows, probability = rows.take(first), probability[first]
+        strata = [Strata.of_ladder(cuts, cuts.complete_since(sources), extremes)] if extremes.newest is not None else []
+        return cls(
+            times=rows.times,
+            hashes=rows.hashes,
+            values=rows.values,
+            weights=rows.weights,
+            design_weights=1.0 / probability,
+            exclusion_probabilities=1.0 - probability,
+            copy_numbers=np.zeros(len(rows), np.int16),
+            strata=Strata.joined(strata),
+            unit=unit,
+            kind=kind,
+            labels=labels,
+            newest=extremes.newest,
+            least_value=extremes.least_value,
+            greatest_value=extremes.greatest_value,
+            least_weight=extremes.least_weight,
+            greatest_weight=extremes.greatest_weight,
+            lost_before=NO_CUT,
         )
 
     @classmethod

@@ -1,56 +1,63 @@
-"""The `sample` family: one sketch that answers every aggregate under any decay, chosen after the fact."""
+"""The `sample` family: one sketch of a stream that answers every aggregate under any decay, chosen after the fact."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Ints
-from sketches.encoding.bodies import read_cuts, read_head, read_rows, write_cuts, write_head, write_rows
-from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal, sealer
+from sketches.arrays import Ints, Rows
+from sketches.encoding.bodies import read_cuts, read_head, write_cuts, write_head
+from sketches.encoding.byte_planes import read_block, write_block
+from sketches.encoding.envelope import Envelope, Reader, Writer, seal
+from sketches.errors import CorruptError, IncompatibleError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Gathered, Promise, Sketch, mergeable
-from sketches.hashing import salt
+from sketches.family import Abilities, Built, Parts, Promise, Scope, Segment, Sketch
+from sketches.hashing import event_hashes, salt
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
 from sketches.sampling.askable_sample import FAMILY, AskableSample
+from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
-from sketches.sampling.nested_sample import NO_CUT, NestedSample
+from sketches.sampling.ladder import LEVELS, NO_CUT, Codes, Cuts, LadderRows, trimmed, worth_keeping
+from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LadderParameters
 from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.range_sample import LEVELS
-from sketches.sampling.sample_parameters import SampleParameters
-from sketches.sampling.whole_bodies import whole_bodies
+from sketches.sampling.sampling_number import DEFAULT_BITS, shortened
+from sketches.sampling.segments import joined, read_segment, read_segments, write_segments
 from sketches.units import SECOND, TimeUnit
 
-ANSWER_CAPACITIES: Final = 2  # times the capacity that a union may keep which is asked and not stored
+_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch
+_MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
+_FIRST_ROWS: Final = 4  # times the capacity: rows that are sorted before there are cuts to pass the others by
 
 
 @dataclass(frozen=True)
 class Sample(Sketch):
     """Duplicate-insensitive, mergeable sample of a stream that answers every aggregate under any decay.
 
-    Question: any aggregate of `sketches.question`, under any decay function, at any as-of time, chosen at query time.
+    Question: any aggregate of `sketches.question`, under any decay function, at any as-of time, chosen at query time,
+    of all sources or of some.
 
-    Guarantee: planned for |estimate - exact| ≤ ε·exact for decayed sums and |estimate - exact| ≤ ε (of the whole
-    decayed weight) for shares, ranks and τ-sums, each with probability about 1 - δ over the seed, as of the newest
-    event; docs/sample.md derives the size for that (Cormode, Tirthapura and Xu 2007, Theorems 4.1 to 4.3, prove the
-    same for eight times the size and more). Besides, every answer carries an interval computed from the sample. It
-    covers the exact answer with the confidence it states, also as of the past and where only a few sampled events
-    match. The intervals of a list hold all together, and with what the list leaves out.
+    Guarantee: a stretch of time that holds at least a sixteenth (`detail`) of the events (for sums: of the weight) that
+    have come since it began is answered within ε for all sources together, with probability 1 - δ over the seed, and so
+    is any decay as of the newest event: |estimate - exact| ≤ ε·exact for sums and counts, ≤ ε for shares and ranks, ≤ ε
+    of the whole decayed weight for τ-sums. Besides, every answer carries an interval computed from the sample. It
+    covers the exact answer with the confidence it states, also for one small source, far in the past and where only a
+    few sampled events match. The intervals of a list hold all together, and with what the list leaves out.
 
     Not bounded: the relative error of a sum over few matching events. No small sketch can bound it under windows or
     exponential decay (Cormode, Tirthapura and Xu 2009, Section 4). The interval says how far off the answer may be.
 
-    Memory: ε = δ = 0.05 keeps 3,074 events a level, about 16,000 of a million, 8 to 12 bytes each on the wire.
+    Memory: ε = δ = 0.05 keeps the newest 61,464 events and half as many again for each doubling of what has come:
+    331,000 of three million, 600,000 of 340 million, about 7.5 bytes each in a store.
 
     >>> events = Events.of(ids=range(1000), times=range(1000), values=[i % 7 for i in range(1000)])
-    >>> sketch = Sample.build(events)
+    >>> sketch = Sample.build(events, epsilon=0.2, detail=1)
     >>> estimate = sketch.answer(Question("count", "window:100s"))
     >>> estimate.lower <= 100 <= estimate.upper
     True
@@ -60,6 +67,9 @@ class Sample(Sketch):
     """
 
     family: ClassVar[str] = FAMILY
+    scope: ClassVar[Scope] = Scope.STREAM
+    in_parts: ClassVar[bool] = True
+    earlier: ClassVar[type[Sketch] | None] = EpochSample
     abilities: ClassVar[Abilities] = Abilities(
         AGGREGATES,
         of_value=True,
@@ -71,88 +81,125 @@ class Sample(Sketch):
         joint_lists=True,
     )
 
-    parameters: SampleParameters
-    copies: tuple[NestedSample, ...] = field(repr=False)  # independent samples of the same events
+    parameters: LadderParameters
+    rows: LadderRows = field(repr=False)
+    cuts: Cuts = field(repr=False)
+    names: tuple[str, ...] = field(repr=False)  # of the sources, in order
     kind: Kind
     labels: Labels = field(repr=False)
     extremes: Extremes
 
     @classmethod
     def build(
-        cls, events: Events, *, epsilon: float = 0.05, delta: float = 0.05, seed: int = 0, unit: TimeUnit = SECOND
+        cls,
+        events: Events,
+        *,
+        epsilon: float = 0.05,
+        delta: float = 0.05,
+        seed: int = 0,
+        unit: TimeUnit = SECOND,
+        detail: int = DEFAULT_DETAIL,
+        per_source: int = 0,
+        fine: int = 0,
+        bits: int = DEFAULT_BITS,
+        sources: ArrayLike | None = None,
     ) -> Sample:
-        """Sample a batch of events to an accuracy; `unit` is the length of one step of their times."""
-        return cls._of(events, SampleParameters.derive(epsilon, delta, unit, seed))
+        """Sample a batch of events to an accuracy; `unit` is the length of one step of their times.
 
-    @classmethod
-    def _payloads(cls, events: Events, bounds: Ints, **settings: Any) -> list[bytes]:
-        """Groups of which every row is kept are written all at once, the others one by one."""
-        empty = cls.build(Events.of([], []), **settings)
-        parameters = empty.parameters
-        found = [empty.to_bytes()] * (len(bounds) - 1)
-        sizes = np.diff(bounds)
-        fits = sizes <= parameters.capacity
-        whole, one_by_one = np.flatnonzero(fits & (sizes > 0)), np.flatnonzero(~fits).tolist()
-        if len(whole):
-            salts = [salt(parameters.seed, copy) for copy in range(parameters.copies)]
-            sealed = sealer(cls.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed)
-            bodies = whole_bodies(events, bounds[whole], bounds[whole + 1], salts)
-            for group, body in zip(whole.tolist(), bodies, strict=True):
-                if body:
-                    found[group] = sealed(body)
-                else:
-                    one_by_one.append(group)
-        for group in one_by_one:
-            found[group] = cls._of(events.rows(*bounds[group : group + 2].tolist()), parameters).to_bytes()
-        return found
-
-    @classmethod
-    def _of(cls, events: Events, parameters: SampleParameters) -> Sample:
-        copies = tuple(
-            NestedSample.build(events, parameters.capacity, salt(parameters.seed, copy))
-            for copy in range(parameters.copies)
-        )
-        labels = Labels.kept([events.labels], events.kind, [copy.values for copy in copies])
-        return cls(parameters, copies, events.kind, labels, Extremes.of(events))
-
-    @classmethod
-    def union(cls, sketches: Sequence[Sample], *, trim: bool = True, capacities: int = 1) -> Sample:
-        """The sketch of all the sketches' events.
-
-        A union that is asked and not stored may keep more rows, which makes it more accurate: up to so many
-        `capacities` or, with `trim=False`, every row above the largest cut of its level.
+        `sources` has the name of each event's source; without it all are of one that has no name.
         """
-        seen = mergeable(sketches)
-        if not seen:
-            return sketches[0]
-        first = seen[0]
-        capacity = capacities * first.parameters.capacity if trim else None
-        copies = tuple(
-            NestedSample.union([sketch.copies[copy] for sketch in seen], capacity)
-            for copy in range(first.parameters.copies)
+        parameters = LadderParameters.derive(
+            epsilon, delta, unit, seed, detail=detail, per_source=per_source, fine=fine, bits=bits
         )
-        labels = Labels.kept([sketch.labels for sketch in seen], first.kind, [copy.values for copy in copies])
-        return cls(first.parameters, copies, first.kind, labels, Extremes.merged([one.extremes for one in seen]))
+        if sources is None:
+            return cls._of(events, parameters)
+        names, codes = np.unique(np.asarray(sources, str), return_inverse=True)
+        if len(codes) != len(events):
+            raise WaneError(f"sources have {len(codes)} rows, but there are {len(events)} events")
+        return cls.of_sources(events, codes.astype(np.int32), names.tolist(), parameters)
 
     @classmethod
-    def gather(cls, sketches: Sequence[Sample]) -> Gathered:
-        """The union of the sources. It keeps more rows than one sketch, to be accurate, but not all, to be fast."""
-        merged = cls.union(sketches, capacities=ANSWER_CAPACITIES) if len(sketches) > 1 else sketches[0]
-        return Gathered(merged.askable_sample, 64 * merged.kept)
+    def _of(cls, events: Events, parameters: LadderParameters) -> Sample:
+        return cls.of_sources(events, np.zeros(len(events), np.int32), [""] if len(events) else [], parameters)
 
     @classmethod
-    def side_by_side(cls, epochs: Sequence[Gathered]) -> AskableSample:
-        return AskableSample.side_by_side([epoch.content for epoch in epochs])
+    def of_sources(cls, events: Events, sources: Codes, names: Sequence[str], parameters: LadderParameters) -> Sample:
+        """Sample a batch of events whose sources are numbers in a list of names, each name once, in any order."""
+        names, sources = _in_order(names, sources)
+        extremes = Extremes.of(events)
+        rows, cuts = LadderRows.empty(events.kind.dtype), Cuts.none(len(names) if parameters.per_source else 0)
+        if extremes.newest is not None:
+            cuts = replace(cuts, fine=extremes.newest - parameters.fine)
+            for part in _newest_first(events.times, parameters.capacity):
+                fresh = _sampled(events, sources, part, parameters, cuts)
+                rows, cuts = _trim(LadderRows.together([rows, fresh]), cuts, parameters)
+        labels = Labels.kept([events.labels], events.kind, [rows.values])
+        return cls(parameters, rows, cuts, names, events.kind, labels, extremes)
+
+    @classmethod
+    def partial(cls, events: Events, sources: Codes, names: Sequence[str], **settings: Any) -> bytes:
+        parameters = cls.build(Events.of([], []), **settings).parameters
+        return cls.of_sources(events, sources, names, parameters).to_bytes()
+
+    @classmethod
+    def union(cls, sketches: Sequence[Sample]) -> Sample:
+        """The sketch of all the sketches' events, by the settings of the last one; unit, seed and bits must agree."""
+        seen = _mergeable(sketches)
+        if not seen:
+            return sketches[-1]
+        parameters = sketches[-1].parameters
+        names = tuple(sorted(set().union(*(sketch.names for sketch in seen))))
+        parts = [sketch._renumbered(names, parameters) for sketch in seen]
+        rows, cuts = _trim(
+            LadderRows.together([part for part, _ in parts]), Cuts.highest([cut for _, cut in parts]), parameters
+        )
+        labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
+        return cls(parameters, rows, cuts, names, seen[0].kind, labels, Extremes.merged([one.extremes for one in seen]))
+
+    def _renumbered(self, names: tuple[str, ...], parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
+        """The rows with the numbers of sources in a longer list, and the cuts as settings from now on need them.
+
+        Where sources or times were not kept besides the levels before, all of them may be gone up to the newest event.
+        """
+        newest = self.extremes.newest if self.extremes.newest is not None else NO_CUT
+        place = {name: at for at, name in enumerate(names)}
+        numbers = np.fromiter((place[name] for name in self.names), np.int32, len(self.names))
+        rows = self.rows if names == self.names else replace(self.rows, sources=numbers[self.rows.sources])
+        if not parameters.per_source:
+            return rows, replace(self.cuts, of_sources=np.empty(0, np.int64))
+        of_sources = np.full(len(names), NO_CUT, np.int64)
+        of_sources[numbers] = self.cuts.of_sources if self.parameters.per_source else newest
+        return rows, replace(self.cuts, of_sources=of_sources)
+
+    @classmethod
+    def askable(cls, sketches: Sequence[Sample]) -> AskableSample:
+        return cls.union(sketches).askable_sample
 
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
-        width = sample_width(question, built, ANSWER_CAPACITIES)
+        width = sample_width(question, built)
         return Promise(width, certain=width == 0.0)
 
     @cached_property
     def askable_sample(self) -> AskableSample:
-        """The kept rows with their design weights. They are computed once; then every decay costs one dot product."""
-        sample = PoissonSample.of_copies(self.copies, self.parameters.unit, self.kind, self.labels, self.extremes)
+        """The kept rows of all sources with their design weights: then every decay costs one dot product."""
+        return self.of(None)
+
+    def of(self, names: Sequence[str] | None) -> AskableSample:
+        wanted: Rows | None = None
+        if names is not None:
+            place = {name: at for at, name in enumerate(self.names)}
+            wanted = np.array(sorted(place[name] for name in set(names) if name in place), np.intp)
+        sample = PoissonSample.of_ladder(
+            self.rows,
+            self.cuts,
+            wanted,
+            self.parameters.bits,
+            self.parameters.unit,
+            self.kind,
+            self.labels,
+            self.extremes,
+        )
         return AskableSample(sample, self.parameters)
 
     def answer(self, question: Question, *, other: Sample | None = None) -> Estimate:
@@ -163,32 +210,207 @@ class Sample(Sketch):
         """The same question at many as-of times, in one pass."""
         return self.askable_sample.series(question, as_of)
 
-    def to_bytes(self) -> bytes:
+    # Bytes.
+
+    def _head(self) -> bytes:
+        """All but the rows."""
         writer = Writer()
         write_head(writer, self.kind, self.extremes, self.labels)
-        for copy in self.copies:
-            write_cuts(writer, copy.weight_cuts, NO_CUT)
-            same = bool((copy.weight_cuts == copy.count_cuts).all())
-            writer.u8(int(same))
-            if not same:
-                write_cuts(writer, copy.count_cuts, NO_CUT)
-            write_rows(writer, *copy.rows, self.kind, self.labels)
-        return seal(self.family, FORMAT_VERSION, self.parameters.to_bytes(), self.parameters.seed, writer.to_bytes())
+        writer.varint(len(self.names))
+        for name in self.names:
+            writer.blob(name.encode())
+        write_cuts(writer, self.cuts.of_weight, NO_CUT)
+        write_cuts(writer, self.cuts.of_count, NO_CUT)
+        writer.i64(self.cuts.fine)
+        for cut in self.cuts.of_sources.tolist():
+            writer.i64(cut)
+        return writer.to_bytes()
+
+    def to_bytes(self) -> bytes:
+        return self._sealed([segment.payload for segment in self.segments(1)])
+
+    def parts(self, epoch: int) -> Parts:
+        return Parts(self._sealed([]), self.segments(epoch))
+
+    def segments(self, epoch: int) -> list[Segment]:
+        """The rows as segments that end where epochs of this length end."""
+        return write_segments(self._numbered(), self.kind, self.parameters.bits, epoch)
+
+    def _sealed(self, segments: Sequence[bytes]) -> bytes:
+        """An envelope with the head and these segments."""
+        writer = Writer()
+        head = self._head()
+        writer.varint(len(head))
+        writer.blob(write_block(head))
+        writer.varint(len(segments))
+        for segment in segments:
+            writer.blob(segment)
+        return seal(self.family, _FORMAT, self.parameters.to_bytes(), self.parameters.seed, writer.to_bytes())
+
+    def _numbered(self) -> LadderRows:
+        """The rows with the number of its label for each key."""
+        if self.kind is not Kind.KEY:
+            return self.rows
+        return replace(self.rows, values=np.searchsorted(self.labels.hashes, self.rows.values).astype(np.uint64))
+
+    @classmethod
+    def from_envelope(cls, envelope: Envelope) -> Any:
+        """The sketch in an opened envelope: one of a source's epoch where the bytes are of format 1 or 2."""
+        if envelope.family == cls.family and envelope.version < _FORMAT:
+            return EpochSample.from_envelope(envelope)
+        return super().from_envelope(envelope)
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Sample:
-        parameters = SampleParameters.from_bytes(envelope.parameters, envelope.seed)
+        parameters = LadderParameters.from_bytes(envelope.parameters, envelope.seed)
         reader = envelope.reader()
-        kind, extremes, labels = read_head(reader)
-        copies = []
-        for _ in range(parameters.copies):
-            weight_cuts = read_cuts(reader, NO_CUT, LEVELS)
-            count_cuts = weight_cuts if reader.u8() else read_cuts(reader, NO_CUT, LEVELS)
-            copies.append(NestedSample(*read_rows(reader, kind, labels), weight_cuts, count_cuts))
+        size = reader.varint()
+        if size > _MOST_HEAD:
+            raise CorruptError(f"the head of a sample takes {size} bytes; {_MOST_HEAD} are the most")
+        head, _ = read_block(reader.blob(), 0, size)
+        kind, extremes, labels, names, cuts = _read_head(Reader(head, envelope.version), parameters)
+        payloads = [reader.blob() for _ in range(_checked_count(reader))]
         reader.done()
-        return cls(parameters, tuple(copies), kind, labels, extremes)
+        found = cls(parameters, LadderRows.empty(kind.dtype), cuts, names, kind, labels, extremes)
+        return found._with(read_segments(payloads)) if payloads else found
+
+    @classmethod
+    def from_parts(cls, head: bytes, segments: Sequence[bytes | memoryview]) -> tuple[Sample, dict[int, str]]:
+        found = cls.from_bytes(head)
+        damaged: dict[int, str] = {}
+        whole: list[tuple[LadderRows, Kind]] = []
+        for number, payload in enumerate(segments):
+            try:
+                whole.append(read_segment(payload))
+            except CorruptError as error:
+                damaged[number] = str(error)
+        return (found._with(joined(whole)) if whole else found), damaged
+
+    def _with(self, stored: tuple[LadderRows, Kind]) -> Sample:
+        """The sketch with the rows of its segments, once it is clear that they belong to its head."""
+        rows, kind = stored
+        if kind is not self.kind:
+            raise CorruptError(f"a sample of {self.kind} values holds {kind} values")
+        if int(rows.sources.max()) >= len(self.names):
+            raise CorruptError(f"a source has number {rows.sources.max()}, but there are {len(self.names)} names")
+        if kind is Kind.KEY:
+            if int(rows.values.max()) >= len(self.labels.texts):
+                texts = len(self.labels.texts)
+                raise CorruptError(f"a key has number {rows.values.max()}, but there are {texts} labels")
+            rows = replace(rows, values=self.labels.hashes[rows.values.astype(np.intp)])
+        return replace(self, rows=rows)
+
+    @classmethod
+    def moved(cls, sketches: Sequence[tuple[str, Sketch]], **settings: Any) -> tuple[Sample, list[int]]:
+        parameters = cls.build(Events.of([], []), **settings).parameters
+        whole, left = list[tuple[str, EpochSample]](), list[int]()
+        for number, (source, sketch) in enumerate(sketches):
+            if isinstance(sketch, EpochSample) and sketch.complete:
+                whole.append((source, sketch))
+            else:
+                left.append(number)
+        seen = [(source, sketch) for source, sketch in whole if sketch.extremes.newest is not None]
+        if not seen:
+            return cls._of(Events.of([], []), parameters), left
+        names = tuple(sorted({source for source, _ in seen}))
+        place = {name: at for at, name in enumerate(names)}
+        copies = [sketch.copies[0] for _, sketch in seen]
+        times, hashes, values, weights = (
+            np.concatenate(column) for column in zip(*(copy.rows for copy in copies), strict=True)
+        )
+        numbers = np.array([place[source] for source, _ in seen], np.int32)
+        sources = np.repeat(numbers, [len(copy) for copy in copies])
+        rows = LadderRows.sorted(times, shortened(hashes, parameters.bits), values, weights, sources)
+        extremes = Extremes.merged([sketch.extremes for _, sketch in seen])
+        assert extremes.newest is not None
+        cuts = replace(Cuts.none(len(names) if parameters.per_source else 0), fine=extremes.newest - parameters.fine)
+        rows, cuts = _trim(rows, cuts, parameters)
+        kind = seen[0][1].kind
+        labels = Labels.kept([sketch.labels for _, sketch in seen], kind, [rows.values])
+        return cls(parameters, rows, cuts, names, kind, labels, extremes), left
+
+    def without(self, begin: int, end: int, sources: Sequence[str] | None = None) -> Sample:
+        gone = (self.rows.times >= begin) & (self.rows.times < end)
+        if sources is not None:
+            gone &= np.isin(self.rows.sources, [at for at, name in enumerate(self.names) if name in set(sources)])
+        rows = self.rows.take(~gone)
+        return replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]))
 
     @property
     def kept(self) -> int:
-        """Rows in the sketch, over all copies."""
-        return sum(len(copy) for copy in self.copies)
+        """Rows in the sketch."""
+        return len(self.rows)
+
+
+def _in_order(names: Sequence[str], sources: Codes) -> tuple[tuple[str, ...], Codes]:
+    """The names that occur, in order, and the sources numbered by them."""
+    used = np.flatnonzero(np.bincount(sources, minlength=len(names))) if len(sources) else np.empty(0, np.intp)
+    ordered = sorted(used.tolist(), key=lambda at: names[at])
+    number = np.zeros(len(names), np.int32)
+    number[ordered] = np.arange(len(ordered), dtype=np.int32)
+    return tuple(names[at] for at in ordered), number[sources]
+
+
+def _newest_first(times: Ints, capacity: int) -> list[Rows | slice]:
+    """Row numbers in parts, the newest rows first: they give the cuts by which most of the others are passed by."""
+    first = _FIRST_ROWS * capacity
+    if len(times) <= 2 * first:
+        return [slice(None)]
+    edge = np.partition(times, len(times) - first)[len(times) - first]
+    recent = times >= edge
+    return [np.flatnonzero(recent), np.flatnonzero(~recent)]
+
+
+def _sampled(
+    events: Events, sources: Codes, part: Rows | slice, parameters: LadderParameters, cuts: Cuts
+) -> LadderRows:
+    """The rows of a part of a batch that the cuts leave."""
+    times = events.times[part]
+    values = events.values[part].astype(events.kind.dtype, copy=False)
+    weights = events.weights[part] if events.weights is not None else np.ones(len(times), np.int64)
+    words = (events.ids[part], times.view(np.uint64), values.view(np.uint64), weights.view(np.uint64))
+    hashes = shortened(event_hashes(*words, np.uint64(salt(parameters.seed, 0))), parameters.bits)
+    rows = LadderRows(times, hashes, values, weights, sources[part])
+    keep = worth_keeping(rows, cuts)
+    return LadderRows.sorted(*(rows if keep.all() else rows.take(keep)).columns)
+
+
+def _trim(rows: LadderRows, cuts: Cuts, parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
+    return trimmed(rows, cuts, parameters.capacity, parameters.per_source)
+
+
+def _mergeable(sketches: Sequence[Sample]) -> list[Sample]:
+    """Those of the sketches that have seen events, once it is clear that all may merge; the error names both sides."""
+    if not sketches:
+        raise WaneError("a union needs at least one sketch")
+    first = sketches[0]
+    for other in sketches[1:]:
+        if other.parameters.fixed != first.parameters.fixed:
+            raise IncompatibleError(
+                f"samples with different parameters cannot be merged: {first.parameters} and {other.parameters}"
+            )
+    seen = [sketch for sketch in sketches if sketch.extremes.newest is not None]
+    kinds = {sketch.kind for sketch in seen}
+    if len(kinds) > 1:
+        raise IncompatibleError(f"samples of different kinds of values cannot be merged: {', '.join(sorted(kinds))}")
+    return seen
+
+
+def _read_head(reader: Reader, parameters: LadderParameters) -> tuple[Kind, Extremes, Labels, tuple[str, ...], Cuts]:
+    kind, extremes, labels = read_head(reader)
+    try:
+        names = tuple(reader.blob().decode() for _ in range(_checked_count(reader)))
+    except UnicodeDecodeError as error:
+        raise CorruptError("the name of a source is not UTF-8 text") from error
+    of_weight, of_count = read_cuts(reader, NO_CUT, LEVELS), read_cuts(reader, NO_CUT, LEVELS)
+    fine = reader.i64()
+    of_sources = [reader.i64() for _ in range(len(names) if parameters.per_source else 0)]
+    reader.done()
+    return kind, extremes, labels, names, Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine)
+
+
+def _checked_count(reader: Reader) -> int:
+    count = reader.varint()
+    if count > reader.remaining:
+        raise CorruptError(f"{count} entries are announced, but only {reader.remaining} bytes are left")
+    return count

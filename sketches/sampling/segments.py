@@ -1,0 +1,183 @@
+"""Rows of a ladder as segments: stretches of time of all sources, column by column, each with its checksum.
+
+A segment is, all numbers little-endian::
+
+    "wseg" | format u8 | kind u8 | bits u8 | rows u32 | first time i64 | columns | checksum 8 bytes
+
+Its columns are the steps between times; the exponents of u; the mantissas of u, those of one exponent together at just
+their bits; values; weights; sources. Keys and sources are numbers in lists that the store keeps once for a stream.
+`sketches.encoding.byte_planes` writes them. About 7.5 bytes a row, 6 where all weights are 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from sketches.arrays import Column, Ints, Words
+from sketches.encoding.byte_planes import (
+    bits_size,
+    read_bits,
+    read_block,
+    read_planes,
+    write_bits,
+    write_block,
+    write_planes,
+)
+from sketches.errors import CorruptError
+from sketches.events import Kind
+from sketches.family import Segment
+from sketches.sampling.ladder import LadderRows
+from sketches.sampling.sampling_number import MOST_EXPONENT, exponents, mantissa_bits
+
+SEGMENT_ROWS: Final = 1 << 15
+_MAGIC: Final = b"wseg"
+_FORMAT: Final = 1
+_HEAD: Final = struct.Struct("<4sBBBIq")
+_CHECKSUM: Final = 8
+
+
+def write_segments(rows: LadderRows, kind: Kind, bits: int, length: int) -> list[Segment]:
+    """All rows as segments that end where an epoch ends, each `length` long; a busy epoch takes several."""
+    return [write_segment(rows.take(part), kind, bits) for part in _parts(rows.times, length)]
+
+
+def _parts(times: Ints, length: int) -> list[slice]:
+    """Neighbouring epochs together while they fit; an epoch that does not fit alone is cut in equal parts."""
+    if len(times) == 0:
+        return []
+    epochs = times // length
+    begins = np.concatenate(([0], np.flatnonzero(epochs[1:] != epochs[:-1]) + 1, [len(times)])).tolist()
+    found: list[slice] = []
+    open_from = 0
+    for begin, end in pairwise(begins):
+        if end - open_from > SEGMENT_ROWS and begin > open_from:
+            found.append(slice(open_from, begin))
+            open_from = begin
+        if end - open_from > SEGMENT_ROWS:
+            pieces = -(-(end - open_from) // SEGMENT_ROWS)
+            edges = np.linspace(open_from, end, pieces + 1).astype(int).tolist()
+            found += [slice(*edge) for edge in pairwise(edges)]
+            open_from = end
+    if open_from < len(times):
+        found.append(slice(open_from, len(times)))
+    return found
+
+
+def write_segment(rows: LadderRows, kind: Kind, bits: int) -> Segment:
+    """One segment of some rows, at least one; the values of keys are their numbers."""
+    first = int(rows.times[0])
+    level = exponents(rows.hashes)
+    body = [
+        _HEAD.pack(_MAGIC, _FORMAT, list(Kind).index(kind), bits, len(rows), first),
+        write_planes(np.diff(rows.times, prepend=first).view(np.uint64)),
+        write_block(level.tobytes()),
+        _mantissas(rows.hashes, level.astype(np.int64), bits),
+        write_planes(_from_values(rows.values, kind)),
+        write_planes(rows.weights.view(np.uint64) ^ np.uint64(1)),
+        write_planes(rows.sources.astype(np.uint64)),
+    ]
+    content = b"".join(body)
+    return Segment(first, int(rows.times[-1]), len(rows), content + _checksum(content))
+
+
+def read_segments(payloads: Sequence[bytes | memoryview]) -> tuple[LadderRows, Kind]:
+    """The rows of segments, at least one, in the order of time; `CorruptError` where one is damaged."""
+    return joined([read_segment(payload) for payload in payloads])
+
+
+def joined(segments: Sequence[tuple[LadderRows, Kind]]) -> tuple[LadderRows, Kind]:
+    """The rows of segments that were read, at least one, one after the other."""
+    parts, kinds = zip(*segments, strict=True)
+    if len(set(kinds)) > 1:
+        raise CorruptError(f"segments hold values of different kinds: {', '.join(sorted(set(kinds)))}")
+    columns = zip(*(part.columns for part in parts), strict=True)
+    return LadderRows(*(np.concatenate(column) for column in columns)), kinds[0]
+
+
+def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
+    """The rows of one segment and the kind of their values, once its checksum is verified."""
+    data = memoryview(payload).cast("B")
+    if len(data) < _HEAD.size + _CHECKSUM or bytes(data[:4]) != _MAGIC:
+        raise CorruptError("these bytes are not a segment of a sample")
+    if bytes(data[-_CHECKSUM:]) != _checksum(data[:-_CHECKSUM]):
+        raise CorruptError("the checksum of a segment does not match: its bytes were changed after it was written")
+    _, form, kind_number, bits, count, first = _HEAD.unpack_from(data)
+    if form != _FORMAT:
+        raise CorruptError(f"a segment has format {form}; this wane knows {_FORMAT}")
+    if kind_number >= len(Kind) or count == 0:
+        raise CorruptError("a segment is empty, or its kind of values is unknown")
+    kind = list(Kind)[kind_number]
+    data = data[:-_CHECKSUM]
+    steps, position = read_planes(data, _HEAD.size, count)
+    times = (np.cumsum(steps) + np.uint64(first & 0xFFFFFFFFFFFFFFFF)).view(np.int64)
+    block, position = read_block(data, position, count)
+    level = np.frombuffer(block, np.uint8)
+    if level.max(initial=0) > MOST_EXPONENT:
+        raise CorruptError(f"an event of a segment is in level {level.max()}; {MOST_EXPONENT} is the deepest")
+    hashes, position = _read_mantissas(data, position, level.astype(np.int64), bits)
+    values, position = read_planes(data, position, count)
+    weights, position = read_planes(data, position, count)
+    sources, position = read_planes(data, position, count)
+    if position != len(data):
+        raise CorruptError(f"a segment has {len(data) - position} bytes too many")
+    if (times[1:] < times[:-1]).any() or (sources > np.uint64(0x7FFFFFFF)).any():
+        raise CorruptError("the rows of a segment are out of order, or a source has no number")
+    rows = LadderRows(
+        times, hashes, _to_values(values, kind), (weights ^ np.uint64(1)).view(np.int64), sources.astype(np.int32)
+    )
+    return rows, kind
+
+
+def _checksum(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=_CHECKSUM).digest()
+
+
+def _from_values(values: Column, kind: Kind) -> Words:
+    """Numbers that are small where values are near 0, and that have the order of floats in their high bytes."""
+    if kind is Kind.KEY:
+        return values.astype(np.uint64)
+    if kind is Kind.FLOAT:
+        return values.astype(np.float64).view(np.uint64)
+    signed = values.astype(np.int64)
+    return ((signed << 1) ^ (signed >> 63)).view(np.uint64)
+
+
+def _to_values(numbers: Words, kind: Kind) -> Column:
+    if kind is Kind.KEY:
+        return numbers
+    if kind is Kind.FLOAT:
+        return numbers.view(np.float64)
+    return (numbers >> np.uint64(1)).view(np.int64) ^ -(numbers & np.uint64(1)).view(np.int64)
+
+
+def _mantissas(hashes: Words, level: Ints, bits: int) -> bytes:
+    """The kept bits behind the leading 1, those of one exponent together, in the order of rows."""
+    found = []
+    for exponent in np.unique(level).tolist():
+        width = int(mantissa_bits(np.array(exponent), bits))
+        behind = hashes[level == exponent] >> np.uint64(63 - exponent - width)
+        found.append(write_bits(behind & np.uint64((1 << width) - 1), width))
+    return b"".join(found)
+
+
+def _read_mantissas(data: memoryview, position: int, level: Ints, bits: int) -> tuple[Words, int]:
+    hashes = np.empty(len(level), np.uint64)
+    order = np.argsort(level, kind="stable")
+    counts = np.bincount(level)
+    begin = 0
+    for exponent in np.flatnonzero(counts).tolist():
+        count, width = int(counts[exponent]), int(mantissa_bits(np.array(exponent), bits))
+        end = position + bits_size(count, width)
+        if end > len(data):
+            raise CorruptError("a segment is cut short: bits of its sampling numbers are missing")
+        behind = read_bits(np.frombuffer(data[position:end], np.uint8), count, width)
+        leading = np.uint64(1 << (63 - exponent))
+        hashes[order[begin : begin + count]] = leading | (behind << np.uint64(63 - exponent - width))
+        begin, position = begin + count, end
+    return hashes, position
