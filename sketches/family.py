@@ -323,13 +323,16 @@ class Sketch(Askable):
         """What answers for some of the sources, or for all."""
         raise NotImplementedError(f"the {self.family} family does not know its sources")
 
-    @classmethod
-    def moved(cls, sketches: Sequence[tuple[str, Sketch]], **settings: Any) -> tuple[Self, list[int]]:
-        """One sketch of what `earlier` ones hold, each with its source, and the numbers of those that lack events.
+    def moved(self, sketches: Sequence[tuple[str, Sketch]]) -> tuple[Self, list[int]]:
+        """The sketch with what `earlier` ones hold, each with its source, and the numbers of those that lack events.
 
         The latter stay as they are, and are asked side by side with it.
         """
-        raise NotImplementedError(f"the {cls.family} family has no earlier form")
+        raise NotImplementedError(f"the {self.family} family has no earlier form")
+
+    def named(self, source: str) -> Self:
+        """The sketch of the same events, which come from this source where they came from one without a name."""
+        return self
 
     def without(self, begin: int, end: int, sources: Sequence[str] | None = None) -> Self:
         """The sketch without the events from `begin` to before `end`, of all sources or of some."""

@@ -300,9 +300,11 @@ class Sample(Sketch):
             rows = replace(rows, values=self.labels.hashes[rows.values.astype(np.intp)])
         return replace(self, rows=rows)
 
-    @classmethod
-    def moved(cls, sketches: Sequence[tuple[str, Sketch]], **settings: Any) -> tuple[Sample, list[int]]:
-        parameters = cls.build(Events.of([], []), **settings).parameters
+    def named(self, source: str) -> Sample:
+        return replace(self, names=(source,)) if self.names == ("",) else self
+
+    def moved(self, sketches: Sequence[tuple[str, Sketch]]) -> tuple[Sample, list[int]]:
+        parameters = self.parameters
         whole, left = list[tuple[str, EpochSample]](), list[int]()
         for number, (source, sketch) in enumerate(sketches):
             if isinstance(sketch, EpochSample) and sketch.complete:
@@ -311,7 +313,7 @@ class Sample(Sketch):
                 left.append(number)
         seen = [(source, sketch) for source, sketch in whole if sketch.extremes.newest is not None]
         if not seen:
-            return cls._of(Events.of([], []), parameters), left
+            return self, left
         names = tuple(sorted({source for source, _ in seen}))
         place = {name: at for at, name in enumerate(names)}
         copies = [sketch.copies[0] for _, sketch in seen]
@@ -327,7 +329,8 @@ class Sample(Sketch):
         rows, cuts = _trim(rows, cuts, parameters)
         kind = seen[0][1].kind
         labels = Labels.kept([sketch.labels for _, sketch in seen], kind, [rows.values])
-        return cls(parameters, rows, cuts, names, kind, labels, extremes), left
+        moved = Sample(parameters, rows, cuts, names, kind, labels, extremes)
+        return Sample.union([moved, self]), left
 
     def without(self, begin: int, end: int, sources: Sequence[str] | None = None) -> Sample:
         gone = (self.rows.times >= begin) & (self.rows.times < end)
