@@ -330,6 +330,11 @@ class Sketch(Askable):
         """
         raise NotImplementedError(f"the {self.family} family has no earlier form")
 
+    @classmethod
+    def is_earlier(cls, payload: bytes) -> bool:
+        """Whether these bytes are of a sketch of the `earlier` form, by what their beginning says."""
+        return False
+
     def named(self, source: str) -> Self:
         """The sketch of the same events, which come from this source where they came from one without a name."""
         return self

@@ -123,6 +123,15 @@ def open_envelope(data: bytes | bytearray | memoryview) -> Envelope:
     return Envelope(family.decode("ascii"), version, parameters, seed, body)
 
 
+def version_of(data: bytes | bytearray | memoryview) -> int:
+    """The format version that bytes say they have, without a look at anything else; 0 where there is none.
+
+    >>> version_of(seal("sample", 2, b"", 7, b"body"))
+    2
+    """
+    return int.from_bytes(bytes(memoryview(data)[len(_MAGIC) : len(_MAGIC) + 2]), "little")
+
+
 def load(data: bytes | bytearray | memoryview, families: Mapping[str, Callable[[Envelope], T]]) -> T:
     """Open the envelope and hand it to the loader of its family.
 

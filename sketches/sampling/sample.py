@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sketches.arrays import Ints, Rows
 from sketches.encoding.bodies import read_cuts, read_head, write_cuts, write_head
 from sketches.encoding.byte_planes import read_block, write_block
-from sketches.encoding.envelope import Envelope, Reader, Writer, seal
+from sketches.encoding.envelope import Envelope, Reader, Writer, seal, version_of
 from sketches.errors import CorruptError, IncompatibleError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
@@ -299,6 +299,10 @@ class Sample(Sketch):
                 raise CorruptError(f"a key has number {rows.values.max()}, but there are {texts} labels")
             rows = replace(rows, values=self.labels.hashes[rows.values.astype(np.intp)])
         return replace(self, rows=rows)
+
+    @classmethod
+    def is_earlier(cls, payload: bytes) -> bool:
+        return version_of(payload) < _FORMAT
 
     def named(self, source: str) -> Sample:
         return replace(self, names=(source,)) if self.names == ("",) else self
