@@ -146,6 +146,10 @@ class Built:
         """Whether sketches that keep one mass of each event, built by the stream's setting, keep what it adds up."""
         return "value" not in question.masses and (not self.weighted or question.masses == {self.counting})
 
+    def stated(self, name: str, default: Any) -> Any:
+        """A setting of the family or else of its stream."""
+        return self.own.get(name, self.shared.get(name, default))
+
     def _number(self, name: str, default: float) -> float:
         for settings in (self.own, self.shared):
             value = settings.get(name)
@@ -225,6 +229,7 @@ class Sketch(Askable):
     merged_to_answer: ClassVar[bool] = True  # False where sketches side by side answer better than merged ones
     in_parts: ClassVar[bool] = False  # a sketch of a stream is stored in segments, and answers for some sources too
     earlier: ClassVar[type[Sketch] | None] = None  # kept by epoch what sketches of this family now keep by stream
+    changeable: ClassVar[frozenset[str]] = frozenset()  # settings with which sketches merge although they differ
 
     parameters: Any  # what must agree before sketches merge
     kind: Kind
@@ -261,12 +266,12 @@ class Sketch(Askable):
         return [cls.build(events.rows(*group), **settings).to_bytes() for group in pairwise(bounds.tolist())]
 
     @classmethod
-    def partial(cls, events: Events, sources: NDArray[np.int32], names: Sequence[str], **settings: Any) -> bytes:
-        """The bytes of one sketch of rows of many sources, for a family of which one sketch covers a stream.
+    def partial(cls, events: Events, sources: NDArray[np.int32], names: Sequence[str], **settings: Any) -> Self:
+        """The sketch of rows of many sources, for a family of which one sketch covers a stream.
 
         A source is its number among the names. A family that keeps the sources of its events answers for some of them.
         """
-        return cls.build(events, **settings).to_bytes()
+        return cls.build(events, **settings)
 
     @classmethod
     @abstractmethod

@@ -115,6 +115,6 @@ def _accuracy(built: Built) -> SampleParameters:
 
 
 def _capacity(built: Built) -> int:
-    detail = built.own.get("detail", DEFAULT_DETAIL)
+    detail = built.stated("detail", DEFAULT_DETAIL)
     detail = detail if isinstance(detail, int) else ALL
     return LadderParameters.derive(built.epsilon, built.delta, built.stored.unit, 0, detail=detail).capacity

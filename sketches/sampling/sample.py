@@ -70,6 +70,7 @@ class Sample(Sketch):
     scope: ClassVar[Scope] = Scope.STREAM
     in_parts: ClassVar[bool] = True
     earlier: ClassVar[type[Sketch] | None] = EpochSample
+    changeable: ClassVar[frozenset[str]] = frozenset({"epsilon", "delta", "detail", "per_source", "fine"})
     abilities: ClassVar[Abilities] = Abilities(
         AGGREGATES,
         of_value=True,
@@ -137,9 +138,9 @@ class Sample(Sketch):
         return cls(parameters, rows, cuts, names, events.kind, labels, extremes)
 
     @classmethod
-    def partial(cls, events: Events, sources: Codes, names: Sequence[str], **settings: Any) -> bytes:
+    def partial(cls, events: Events, sources: Codes, names: Sequence[str], **settings: Any) -> Sample:
         parameters = cls.build(Events.of([], []), **settings).parameters
-        return cls.of_sources(events, sources, names, parameters).to_bytes()
+        return cls.of_sources(events, sources, names, parameters)
 
     @classmethod
     def union(cls, sketches: Sequence[Sample]) -> Sample:
