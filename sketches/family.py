@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,7 @@ from sketches.arrays import Ints
 from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents
 from sketches.encoding.envelope import Envelope, load
-from sketches.errors import CorruptError, DecayError, EventError, IncompatibleError, UnanswerableError, WaneError
+from sketches.errors import CorruptError, DecayError, EventError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series
 from sketches.events import Events, Extremes, Kind
 from sketches.holdings import Holdings
@@ -394,46 +394,3 @@ class Sketch(Askable):
         `built.stored.faded(question)` is what the store holds as the question's decay weighs it; `sketches.holdings`
         has what all families assume of values and thresholds.
         """
-
-
-def refuse(family: str, abilities: Abilities, question: Question) -> None:
-    """`UnanswerableError` with the reason where the family has no answer, whatever a sketch's settings."""
-    if reason := abilities.refusal(question):
-        raise UnanswerableError(f"the {family} family {reason}")
-
-
-def refuse_other_mass(family: str, question: Question, counting: Counting, extremes: Extremes) -> None:
-    """`UnanswerableError` where a sketch keeps 1 of each event and its weight is asked for, or the other way round.
-
-    Where all events weigh 1 the two are the same.
-    """
-    if question.masses == {counting} or (extremes.unit_weights and "value" not in question.masses):
-        return
-    kept = "each event once, without its weight" if counting == "events" else "each event by its weight"
-    asked = " and ".join(sorted(question.masses))
-    raise UnanswerableError(
-        f"this {family} sketch counts {kept} (counting = {counting!r}); {question.aggregate} here needs {asked}"
-    )
-
-
-S = TypeVar("S", bound=Sketch)
-
-
-def mergeable(sketches: Sequence[S]) -> list[S]:
-    """Those of the sketches that have seen events, once it is clear that all may merge; the error names both sides."""
-    if not sketches:
-        raise WaneError("a union needs at least one sketch")
-    first = sketches[0]
-    for other in sketches[1:]:
-        if other.parameters != first.parameters:
-            raise IncompatibleError(
-                f"{first.family} sketches with different parameters cannot be merged: "
-                f"{first.parameters} and {other.parameters}"
-            )
-    seen = [sketch for sketch in sketches if sketch.extremes.newest is not None]
-    kinds = {sketch.kind for sketch in seen}
-    if len(kinds) > 1:
-        raise IncompatibleError(
-            f"{first.family} sketches of different kinds of values cannot be merged: {', '.join(sorted(kinds))}"
-        )
-    return seen

@@ -25,10 +25,11 @@ from sketches.encoding.value_codes import codes_of, greatest_code, least_code, v
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series
 from sketches.events import Extremes, Kind
-from sketches.family import Abilities, Askable, refuse, refuse_other_mass
+from sketches.family import Abilities, Askable
 from sketches.hashing import hash_one
 from sketches.papers import ECM_SKETCHES
 from sketches.question import NEEDS_ORDER, Question, Threshold
+from sketches.refusals import refuse, refuse_other_mass
 
 FAMILY: Final = "ecm"
 ABILITIES: Final = Abilities(

@@ -34,9 +34,10 @@ from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.estimate import Estimate, Series
 from sketches.event_rules import MAX_TIME
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Sketch, mergeable
+from sketches.family import Abilities, Built, Promise, Sketch
 from sketches.papers import ECM_SKETCHES
 from sketches.question import NEEDS_ORDER, Counting, Question
+from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit
 
 

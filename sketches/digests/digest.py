@@ -20,9 +20,10 @@ from sketches.encoding.value_codes import codes_of
 from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Sketch, mergeable
+from sketches.family import Sketch
 from sketches.hashing import refuse_seed
 from sketches.question import Question
+from sketches.refusals import mergeable
 from sketches.time_ranges import TimeRanges
 from sketches.units import SECOND, TimeUnit
 

@@ -25,8 +25,9 @@ from sketches.digests.sweeps import ABOUT, POSSIBLY, SURELY, Swept
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
-from sketches.family import Askable, refuse, refuse_other_mass
+from sketches.family import Askable
 from sketches.question import NEEDS_ORDER, Question, Threshold
+from sketches.refusals import refuse, refuse_other_mass
 
 _WHOLE: Final = 2.0**53  # whole numbers from here on have more digits than floats
 _NO_DECAY: Final = parse_decay("none")

@@ -1,4 +1,4 @@
-"""The `sample` family: one sketch that answers every aggregate under any decay, chosen after the fact."""
+"""The `sample` family as it was before format 3: a sketch of one source's epoch, by paper A's RangeSample."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from sketches.encoding.bodies import read_cuts, read_head, read_rows, write_cuts
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal, sealer
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Gathered, Promise, Sketch, mergeable
+from sketches.family import Abilities, Built, Gathered, Promise, Sketch
 from sketches.hashing import salt
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
+from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.nested_sample import NO_CUT, NestedSample
 from sketches.sampling.poisson_sample import PoissonSample
@@ -32,7 +33,7 @@ ANSWER_CAPACITIES: Final = 2  # times the capacity that a union may keep which i
 
 @dataclass(frozen=True)
 class EpochSample(Sketch):
-    """Duplicate-insensitive, mergeable sample of a stream that answers every aggregate under any decay.
+    """Duplicate-insensitive, mergeable sample of an epoch of a source; `Sample` takes over what it holds.
 
     Question: any aggregate of `sketches.question`, under any decay function, at any as-of time, chosen at query time.
 
@@ -49,7 +50,7 @@ class EpochSample(Sketch):
     Memory: ε = δ = 0.05 keeps 3,074 events a level, about 16,000 of a million, 8 to 12 bytes each on the wire.
 
     >>> events = Events.of(ids=range(1000), times=range(1000), values=[i % 7 for i in range(1000)])
-    >>> sketch = Sample.build(events)
+    >>> sketch = EpochSample.build(events)
     >>> estimate = sketch.answer(Question("count", "window:100s"))
     >>> estimate.lower <= 100 <= estimate.upper
     True
@@ -188,10 +189,8 @@ class EpochSample(Sketch):
 
     @property
     def complete(self) -> bool:
-        """Whether every event is kept, and the sketch has no further copies that other rows are in."""
-        return len(self.copies) == 1 and all(
-            (cuts == NO_CUT).all() for copy in self.copies for cuts in (copy.weight_cuts, copy.count_cuts)
-        )
+        """Whether every event is kept: then each of the copies has all of them."""
+        return bool((self.copies[0].count_cuts == NO_CUT).all())
 
     @property
     def kept(self) -> int:

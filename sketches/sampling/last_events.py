@@ -18,7 +18,8 @@ from sketches.errors import UnanswerableError
 from sketches.question import Question
 from sketches.sampling.inquiry import Estimates
 from sketches.sampling.intervals import Total
-from sketches.sampling.poisson_sample import PoissonSample, Strata
+from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.strata import Strata
 
 _ROUNDING: Final = 1e-12
 _BETWEEN: Final = 33  # times looked at between the earliest and the latest beginning

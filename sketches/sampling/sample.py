@@ -11,28 +11,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches.arrays import Ints, Rows
-from sketches.encoding.bodies import read_cuts, read_head, write_cuts, write_head
-from sketches.encoding.byte_planes import read_block, write_block
-from sketches.encoding.envelope import Envelope, Reader, Writer, seal, version_of
+from sketches.encoding.envelope import Envelope, version_of
 from sketches.errors import CorruptError, IncompatibleError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Parts, Promise, Scope, Segment, Sketch
+from sketches.family import Abilities, Built, Parts, Promise, Scope, Sketch
 from sketches.hashing import event_hashes, salt
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
+from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
-from sketches.sampling.ladder import LEVELS, NO_CUT, Codes, Cuts, LadderRows, trimmed, worth_keeping
+from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows, trimmed, worth_keeping
 from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LadderParameters
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, open_sample, seal_sample
 from sketches.sampling.sampling_number import DEFAULT_BITS, shortened
-from sketches.sampling.segments import joined, read_segment, read_segments, write_segments
+from sketches.sampling.segments import joined, read_segment, write_segments
 from sketches.units import SECOND, TimeUnit
 
-_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch
-_MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
+_ONE_EPOCH: Final = 1 << 62  # longer than a stream: segments then end where they are full
 _FIRST_ROWS: Final = 4  # times the capacity: rows that are sorted before there are cuts to pass the others by
 
 
@@ -145,7 +144,7 @@ class Sample(Sketch):
     @classmethod
     def union(cls, sketches: Sequence[Sample]) -> Sample:
         """The sketch of all the sketches' events, by the settings of the last one; unit, seed and bits must agree."""
-        seen = _mergeable(sketches)
+        seen = mergeable(sketches, lambda parameters: parameters.fixed)
         if not seen:
             return sketches[-1]
         parameters = sketches[-1].parameters
@@ -213,67 +212,31 @@ class Sample(Sketch):
 
     # Bytes.
 
-    def _head(self) -> bytes:
-        """All but the rows."""
-        writer = Writer()
-        write_head(writer, self.kind, self.extremes, self.labels)
-        writer.varint(len(self.names))
-        for name in self.names:
-            writer.blob(name.encode())
-        write_cuts(writer, self.cuts.of_weight, NO_CUT)
-        write_cuts(writer, self.cuts.of_count, NO_CUT)
-        writer.i64(self.cuts.fine)
-        for cut in self.cuts.of_sources.tolist():
-            writer.i64(cut)
-        return writer.to_bytes()
+    @property
+    def _head(self) -> SampleHead:
+        return SampleHead(self.kind, self.extremes, self.labels, self.names, self.cuts)
 
     def to_bytes(self) -> bytes:
-        return self._sealed([segment.payload for segment in self.segments(1)])
+        segments = self.parts(_ONE_EPOCH).segments
+        return seal_sample(self.parameters, self._head, [segment.payload for segment in segments])
 
     def parts(self, epoch: int) -> Parts:
-        return Parts(self._sealed([]), self.segments(epoch))
-
-    def segments(self, epoch: int) -> list[Segment]:
-        """The rows as segments that end where epochs of this length end."""
-        return write_segments(self._numbered(), self.kind, self.parameters.bits, epoch)
-
-    def _sealed(self, segments: Sequence[bytes]) -> bytes:
-        """An envelope with the head and these segments."""
-        writer = Writer()
-        head = self._head()
-        writer.varint(len(head))
-        writer.blob(write_block(head))
-        writer.varint(len(segments))
-        for segment in segments:
-            writer.blob(segment)
-        return seal(self.family, _FORMAT, self.parameters.to_bytes(), self.parameters.seed, writer.to_bytes())
-
-    def _numbered(self) -> LadderRows:
-        """The rows with the number of its label for each key."""
-        if self.kind is not Kind.KEY:
-            return self.rows
-        return replace(self.rows, values=np.searchsorted(self.labels.hashes, self.rows.values).astype(np.uint64))
+        head = self._head
+        segments = write_segments(head.numbered(self.rows), self.kind, self.parameters.bits, epoch)
+        return Parts(seal_sample(self.parameters, head, []), segments)
 
     @classmethod
     def from_envelope(cls, envelope: Envelope) -> Any:
         """The sketch in an opened envelope: one of a source's epoch where the bytes are of format 1 or 2."""
-        if envelope.family == cls.family and envelope.version < _FORMAT:
+        if envelope.family == cls.family and envelope.version < SAMPLE_FORMAT:
             return EpochSample.from_envelope(envelope)
         return super().from_envelope(envelope)
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Sample:
-        parameters = LadderParameters.from_bytes(envelope.parameters, envelope.seed)
-        reader = envelope.reader()
-        size = reader.varint()
-        if size > _MOST_HEAD:
-            raise CorruptError(f"the head of a sample takes {size} bytes; {_MOST_HEAD} are the most")
-        head, _ = read_block(reader.blob(), 0, size)
-        kind, extremes, labels, names, cuts = _read_head(Reader(head, envelope.version), parameters)
-        payloads = [reader.blob() for _ in range(_checked_count(reader))]
-        reader.done()
-        found = cls(parameters, LadderRows.empty(kind.dtype), cuts, names, kind, labels, extremes)
-        return found._with(read_segments(payloads)) if payloads else found
+        parameters, head, payloads = open_sample(envelope)
+        rows = head.rows_of(*joined([read_segment(payload) for payload in payloads])) if payloads else None
+        return cls._stored(parameters, head, rows)
 
     @classmethod
     def from_parts(cls, head: bytes, segments: Sequence[bytes | memoryview]) -> tuple[Sample, dict[int, str]]:
@@ -285,25 +248,16 @@ class Sample(Sketch):
                 whole.append(read_segment(payload))
             except CorruptError as error:
                 damaged[number] = str(error)
-        return (found._with(joined(whole)) if whole else found), damaged
+        return (replace(found, rows=found._head.rows_of(*joined(whole))) if whole else found), damaged
 
-    def _with(self, stored: tuple[LadderRows, Kind]) -> Sample:
-        """The sketch with the rows of its segments, once it is clear that they belong to its head."""
-        rows, kind = stored
-        if kind is not self.kind:
-            raise CorruptError(f"a sample of {self.kind} values holds {kind} values")
-        if int(rows.sources.max()) >= len(self.names):
-            raise CorruptError(f"a source has number {rows.sources.max()}, but there are {len(self.names)} names")
-        if kind is Kind.KEY:
-            if int(rows.values.max()) >= len(self.labels.texts):
-                texts = len(self.labels.texts)
-                raise CorruptError(f"a key has number {rows.values.max()}, but there are {texts} labels")
-            rows = replace(rows, values=self.labels.hashes[rows.values.astype(np.intp)])
-        return replace(self, rows=rows)
+    @classmethod
+    def _stored(cls, parameters: LadderParameters, head: SampleHead, rows: LadderRows | None) -> Sample:
+        rows = LadderRows.empty(head.kind.dtype) if rows is None else rows
+        return cls(parameters, rows, head.cuts, head.names, head.kind, head.labels, head.extremes)
 
     @classmethod
     def is_earlier(cls, payload: bytes) -> bool:
-        return version_of(payload) < _FORMAT
+        return version_of(payload) < SAMPLE_FORMAT
 
     def named(self, source: str) -> Sample:
         return replace(self, names=(source,)) if self.names == ("",) else self
@@ -319,6 +273,10 @@ class Sample(Sketch):
         seen = [(source, sketch) for source, sketch in whole if sketch.extremes.newest is not None]
         if not seen:
             return self, left
+        mergeable([sketch for _, sketch in seen])
+        earlier = seen[0][1].parameters
+        if (earlier.unit, earlier.seed) != (parameters.unit, parameters.seed):
+            raise IncompatibleError(f"samples by {earlier} cannot be taken over by {parameters}")
         names = tuple(sorted({source for source, _ in seen}))
         place = {name: at for at, name in enumerate(names)}
         copies = [sketch.copies[0] for _, sketch in seen]
@@ -385,40 +343,3 @@ def _sampled(
 
 def _trim(rows: LadderRows, cuts: Cuts, parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
     return trimmed(rows, cuts, parameters.capacity, parameters.per_source)
-
-
-def _mergeable(sketches: Sequence[Sample]) -> list[Sample]:
-    """Those of the sketches that have seen events, once it is clear that all may merge; the error names both sides."""
-    if not sketches:
-        raise WaneError("a union needs at least one sketch")
-    first = sketches[0]
-    for other in sketches[1:]:
-        if other.parameters.fixed != first.parameters.fixed:
-            raise IncompatibleError(
-                f"samples with different parameters cannot be merged: {first.parameters} and {other.parameters}"
-            )
-    seen = [sketch for sketch in sketches if sketch.extremes.newest is not None]
-    kinds = {sketch.kind for sketch in seen}
-    if len(kinds) > 1:
-        raise IncompatibleError(f"samples of different kinds of values cannot be merged: {', '.join(sorted(kinds))}")
-    return seen
-
-
-def _read_head(reader: Reader, parameters: LadderParameters) -> tuple[Kind, Extremes, Labels, tuple[str, ...], Cuts]:
-    kind, extremes, labels = read_head(reader)
-    try:
-        names = tuple(reader.blob().decode() for _ in range(_checked_count(reader)))
-    except UnicodeDecodeError as error:
-        raise CorruptError("the name of a source is not UTF-8 text") from error
-    of_weight, of_count = read_cuts(reader, NO_CUT, LEVELS), read_cuts(reader, NO_CUT, LEVELS)
-    fine = reader.i64()
-    of_sources = [reader.i64() for _ in range(len(names) if parameters.per_source else 0)]
-    reader.done()
-    return kind, extremes, labels, names, Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine)
-
-
-def _checked_count(reader: Reader) -> int:
-    count = reader.varint()
-    if count > reader.remaining:
-        raise CorruptError(f"{count} entries are announced, but only {reader.remaining} bytes are left")
-    return count

@@ -19,9 +19,10 @@ from sketches.encoding.packing import unzigzag, zigzag
 from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Sketch, mergeable, refuse
+from sketches.family import Abilities, Built, Promise, Sketch
 from sketches.hashing import refuse_seed
 from sketches.question import Question
+from sketches.refusals import mergeable, refuse
 from sketches.registry import register
 from sketches.time_ranges import TimeRanges
 from sketches.units import SECOND, TimeUnit

@@ -1,0 +1,117 @@
+"""The bytes of a sample: a head that concerns the whole stream, and the segments of its rows.
+
+The head has the kind of values, what is known of all events, the labels of keys, the names of sources, and the cuts.
+Segments hold numbers of labels and names; `docs/wire-format.md` has the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from sketches.encoding.bodies import read_cuts, read_head, write_cuts, write_head
+from sketches.encoding.byte_planes import read_block, write_block
+from sketches.encoding.envelope import Envelope, Reader, Writer, seal
+from sketches.errors import CorruptError
+from sketches.events import Extremes, Kind, Labels
+from sketches.sampling.askable_sample import FAMILY
+from sketches.sampling.ladder import LEVELS, NO_CUT, Cuts, LadderRows
+from sketches.sampling.ladder_parameters import LadderParameters
+
+SAMPLE_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch
+_MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
+
+
+@dataclass(frozen=True, slots=True)
+class SampleHead:
+    """All of a sample but its rows."""
+
+    kind: Kind
+    extremes: Extremes
+    labels: Labels
+    names: tuple[str, ...]
+    cuts: Cuts
+
+    def to_bytes(self) -> bytes:
+        writer = Writer()
+        write_head(writer, self.kind, self.extremes, self.labels)
+        writer.varint(len(self.names))
+        for name in self.names:
+            writer.blob(name.encode())
+        write_cuts(writer, self.cuts.of_weight, NO_CUT)
+        write_cuts(writer, self.cuts.of_count, NO_CUT)
+        writer.i64(self.cuts.fine)
+        for cut in self.cuts.of_sources.tolist():
+            writer.i64(cut)
+        return writer.to_bytes()
+
+    @classmethod
+    def from_reader(cls, reader: Reader, parameters: LadderParameters) -> SampleHead:
+        kind, extremes, labels = read_head(reader)
+        try:
+            names = tuple(reader.blob().decode() for _ in range(_checked_count(reader)))
+        except UnicodeDecodeError as error:
+            raise CorruptError("the name of a source is not UTF-8 text") from error
+        if any(one >= other for one, other in pairwise(names)):
+            raise CorruptError("the names of sources are not in order")
+        of_weight, of_count = read_cuts(reader, NO_CUT, LEVELS), read_cuts(reader, NO_CUT, LEVELS)
+        fine = reader.i64()
+        of_sources = [reader.i64() for _ in range(len(names) if parameters.per_source else 0)]
+        reader.done()
+        return cls(kind, extremes, labels, names, Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine))
+
+    def numbered(self, rows: LadderRows) -> LadderRows:
+        """The rows as they are stored: with the number of its label for each key."""
+        if self.kind is not Kind.KEY:
+            return rows
+        return replace(rows, values=np.searchsorted(self.labels.hashes, rows.values).astype(np.uint64))
+
+    def rows_of(self, stored: LadderRows, kind: Kind) -> LadderRows:
+        """The rows of segments with their keys, once it is clear that they belong to this head."""
+        if kind is not self.kind:
+            raise CorruptError(f"a sample of {self.kind} values holds {kind} values")
+        if int(stored.sources.max()) >= len(self.names):
+            raise CorruptError(f"a source has number {stored.sources.max()}, but there are {len(self.names)} names")
+        if kind is not Kind.KEY:
+            return stored
+        if int(stored.values.max()) >= len(self.labels.texts):
+            texts = len(self.labels.texts)
+            raise CorruptError(f"a key has number {stored.values.max()}, but there are {texts} labels")
+        return replace(stored, values=self.labels.hashes[stored.values.astype(np.intp)])
+
+
+def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequence[bytes]) -> bytes:
+    """An envelope with a head and segments; a store keeps the latter apart."""
+    writer = Writer()
+    content = head.to_bytes()
+    writer.varint(len(content))
+    writer.blob(write_block(content))
+    writer.varint(len(segments))
+    for segment in segments:
+        writer.blob(segment)
+    return seal(FAMILY, SAMPLE_FORMAT, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+
+
+def open_sample(envelope: Envelope) -> tuple[LadderParameters, SampleHead, list[bytes]]:
+    """What `seal_sample` was given."""
+    parameters = LadderParameters.from_bytes(envelope.parameters, envelope.seed)
+    reader = envelope.reader()
+    size = reader.varint()
+    if size > _MOST_HEAD:
+        raise CorruptError(f"the head of a sample takes {size} bytes; {_MOST_HEAD} are the most")
+    content, _ = read_block(reader.blob(), 0, size)
+    head = SampleHead.from_reader(Reader(content, envelope.version), parameters)
+    segments = [reader.blob() for _ in range(_checked_count(reader))]
+    reader.done()
+    return parameters, head, segments
+
+
+def _checked_count(reader: Reader) -> int:
+    count = reader.varint()
+    if count > reader.remaining:
+        raise CorruptError(f"{count} entries are announced, but only {reader.remaining} bytes are left")
+    return count
