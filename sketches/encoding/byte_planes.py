@@ -71,6 +71,8 @@ def read_block(data: memoryview | bytes, position: int, size: int) -> tuple[byte
             content = inflater.decompress(content, size + 1)
         except zlib.error as error:
             raise CorruptError(f"a block of bytes cannot be inflated: {error}") from None
+        if not inflater.eof or inflater.unused_data:
+            raise CorruptError(f"a block of bytes holds other than {size} bytes")
     elif form != _RAW:
         raise CorruptError(f"a block of bytes has the unknown form {form}")
     if len(content) != size:

@@ -129,7 +129,7 @@ class Sample(Sketch):
         extremes = Extremes.of(events)
         rows, cuts = LadderRows.empty(events.kind.dtype), Cuts.none(len(names) if parameters.per_source else 0)
         if extremes.newest is not None:
-            cuts = replace(cuts, fine=extremes.newest - parameters.fine)
+            cuts = _fine(cuts, extremes, parameters)
             for part in _newest_first(events.times, parameters.capacity):
                 fresh = _sampled(events, sources, part, parameters, cuts)
                 rows, cuts = _trim(LadderRows.together([rows, fresh]), cuts, parameters)
@@ -149,12 +149,12 @@ class Sample(Sketch):
             return sketches[-1]
         parameters = sketches[-1].parameters
         names = tuple(sorted(set().union(*(sketch.names for sketch in seen))))
+        extremes = Extremes.merged([one.extremes for one in seen])
         parts = [sketch._renumbered(names, parameters) for sketch in seen]
-        rows, cuts = _trim(
-            LadderRows.together([part for part, _ in parts]), Cuts.highest([cut for _, cut in parts]), parameters
-        )
+        cuts = _fine(Cuts.highest([cut for _, cut in parts]), extremes, parameters)
+        rows, cuts = _trim(LadderRows.together([part for part, _ in parts]), cuts, parameters)
         labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
-        return cls(parameters, rows, cuts, names, seen[0].kind, labels, Extremes.merged([one.extremes for one in seen]))
+        return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes)
 
     def _renumbered(self, names: tuple[str, ...], parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
         """The rows with the numbers of sources in a longer list, and the cuts as settings from now on need them.
@@ -287,8 +287,7 @@ class Sample(Sketch):
         sources = np.repeat(numbers, [len(copy) for copy in copies])
         rows = LadderRows.sorted(times, shortened(hashes, parameters.bits), values, weights, sources)
         extremes = Extremes.merged([sketch.extremes for _, sketch in seen])
-        assert extremes.newest is not None
-        cuts = replace(Cuts.none(len(names) if parameters.per_source else 0), fine=extremes.newest - parameters.fine)
+        cuts = _fine(Cuts.none(len(names) if parameters.per_source else 0), extremes, parameters)
         rows, cuts = _trim(rows, cuts, parameters)
         kind = seen[0][1].kind
         labels = Labels.kept([sketch.labels for _, sketch in seen], kind, [rows.values])
@@ -300,7 +299,20 @@ class Sample(Sketch):
         if sources is not None:
             gone &= np.isin(self.rows.sources, [at for at, name in enumerate(self.names) if name in set(sources)])
         rows = self.rows.take(~gone)
-        return replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]))
+        found = replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]))
+        oldest, newest = self.extremes.oldest, self.extremes.newest
+        if sources is None or oldest is None or newest is None or begin > oldest or end <= newest:
+            return found
+        return found._unnamed(set(sources))
+
+    def _unnamed(self, forgotten: set[str]) -> Sample:
+        """The sketch without the names of some sources, which have no rows."""
+        left = np.array([at for at, name in enumerate(self.names) if name not in forgotten], np.intp)
+        numbers = np.zeros(len(self.names), np.int32)
+        numbers[left] = np.arange(len(left), dtype=np.int32)
+        cuts = replace(self.cuts, of_sources=self.cuts.of_sources[left]) if len(self.cuts.of_sources) else self.cuts
+        rows = replace(self.rows, sources=numbers[self.rows.sources])
+        return replace(self, rows=rows, cuts=cuts, names=tuple(self.names[at] for at in left))
 
     @property
     def kept(self) -> int:
@@ -339,6 +351,12 @@ def _sampled(
     rows = LadderRows(times, hashes, values, weights, sources[part])
     keep = worth_keeping(rows, cuts)
     return LadderRows.sorted(*(rows if keep.all() else rows.take(keep)).columns)
+
+
+def _fine(cuts: Cuts, extremes: Extremes, parameters: LadderParameters) -> Cuts:
+    """The cuts where all is kept besides that came within `fine` of the newest event."""
+    assert extremes.newest is not None
+    return replace(cuts, fine=max(cuts.fine, extremes.newest - parameters.fine))
 
 
 def _trim(rows: LadderRows, cuts: Cuts, parameters: LadderParameters) -> tuple[LadderRows, Cuts]:

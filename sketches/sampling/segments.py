@@ -30,6 +30,7 @@ from sketches.encoding.byte_planes import (
     write_planes,
 )
 from sketches.errors import CorruptError
+from sketches.event_rules import MAX_TIME, MAX_WEIGHT
 from sketches.events import Kind
 from sketches.family import Segment
 from sketches.sampling.ladder import LadderRows
@@ -40,6 +41,8 @@ _MAGIC: Final = b"wseg"
 _FORMAT: Final = 1
 _HEAD: Final = struct.Struct("<4sBBBIq")
 _CHECKSUM: Final = 8
+_MOST_SOURCE: Final = 0x7FFFFFFF
+_MOST_ROWS: Final = 1 << 20  # of a segment that is read: what is announced is allocated
 
 
 def write_segments(rows: LadderRows, kind: Kind, bits: int, length: int) -> list[Segment]:
@@ -86,11 +89,6 @@ def write_segment(rows: LadderRows, kind: Kind, bits: int) -> Segment:
     return Segment(first, int(rows.times[-1]), len(rows), content + _checksum(content))
 
 
-def read_segments(payloads: Sequence[bytes | memoryview]) -> tuple[LadderRows, Kind]:
-    """The rows of segments, at least one, in the order of time; `CorruptError` where one is damaged."""
-    return joined([read_segment(payload) for payload in payloads])
-
-
 def joined(segments: Sequence[tuple[LadderRows, Kind]]) -> tuple[LadderRows, Kind]:
     """The rows of segments that were read, at least one, one after the other."""
     parts, kinds = zip(*segments, strict=True)
@@ -110,12 +108,14 @@ def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
     _, form, kind_number, bits, count, first = _HEAD.unpack_from(data)
     if form != _FORMAT:
         raise CorruptError(f"a segment has format {form}; this wane knows {_FORMAT}")
-    if kind_number >= len(Kind) or count == 0:
-        raise CorruptError("a segment is empty, or its kind of values is unknown")
+    if kind_number >= len(Kind) or not 0 < count <= _MOST_ROWS:
+        raise CorruptError(f"a segment of {count} rows is empty or too large, or its kind of values is unknown")
     kind = list(Kind)[kind_number]
     data = data[:-_CHECKSUM]
     steps, position = read_planes(data, _HEAD.size, count)
-    times = (np.cumsum(steps) + np.uint64(first & 0xFFFFFFFFFFFFFFFF)).view(np.int64)
+    if abs(first) > MAX_TIME or steps.astype(np.float64).sum() > 2.0 * MAX_TIME:
+        raise CorruptError("the times of a segment lie outside the range of times")
+    times = np.cumsum(steps).view(np.int64) + first
     block, position = read_block(data, position, count)
     level = np.frombuffer(block, np.uint8)
     if level.max(initial=0) > MOST_EXPONENT:
@@ -126,12 +126,10 @@ def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
     sources, position = read_planes(data, position, count)
     if position != len(data):
         raise CorruptError(f"a segment has {len(data) - position} bytes too many")
-    if (times[1:] < times[:-1]).any() or (sources > np.uint64(0x7FFFFFFF)).any():
-        raise CorruptError("the rows of a segment are out of order, or a source has no number")
-    rows = LadderRows(
-        times, hashes, _to_values(values, kind), (weights ^ np.uint64(1)).view(np.int64), sources.astype(np.int32)
-    )
-    return rows, kind
+    weights ^= np.uint64(1)
+    if int(weights.max()) > MAX_WEIGHT or int(sources.max()) > _MOST_SOURCE:
+        raise CorruptError(f"a weight of a segment is {weights.max()}, the number of a source {sources.max()}")
+    return LadderRows(times, hashes, _to_values(values, kind), weights.view(np.int64), sources.astype(np.int32)), kind
 
 
 def _checksum(content: bytes | memoryview) -> bytes:
@@ -152,7 +150,10 @@ def _to_values(numbers: Words, kind: Kind) -> Column:
     if kind is Kind.KEY:
         return numbers
     if kind is Kind.FLOAT:
-        return numbers.view(np.float64)
+        values = numbers.view(np.float64)
+        if not np.isfinite(values).all():
+            raise CorruptError("a value of a segment is not a finite number")
+        return values
     return (numbers >> np.uint64(1)).view(np.int64) ^ -(numbers & np.uint64(1)).view(np.int64)
 
 
