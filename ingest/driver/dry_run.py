@@ -22,9 +22,11 @@ from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import Settings
 from ingest.driver.sketching import Reading, choose_reading, worker_settings
 from ingest.driver.stream_work import StreamWork, find_work
+from ingest.executor.chunk import sorted_labels
 from ingest.executor.columns import CheckedRows, check
 from ingest.executor.tally import Tally, example_as_dict
-from ingest.executor.worker import WorkerSettings, read_row_group, sorted_labels
+from ingest.executor.worker import read_row_group
+from ingest.executor.worker_settings import WorkerSettings
 from sketches.decay import parse_decay
 from sketches.errors import WaneError
 from sketches.events import Events, Kind

@@ -26,7 +26,8 @@ from ingest.driver.settings import SettingsError, StreamSettings
 from ingest.driver.shipping import on_workers
 from ingest.driver.spark import first_line
 from ingest.executor.columns import kind_of, type_fault
-from ingest.executor.worker import RowGroup, WorkerSettings
+from ingest.executor.worker import RowGroup
+from ingest.executor.worker_settings import WorkerSettings
 from sketches.event_rules import ROLES, PlainColumn
 from sketches.events import Kind
 

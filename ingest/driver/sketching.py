@@ -25,7 +25,8 @@ from ingest.driver.shipping import on_workers
 from ingest.driver.spark import JobError, first_line
 from ingest.executor.columns import Conversion
 from ingest.executor.tally import Tally
-from ingest.executor.worker import WorkerSettings, merge
+from ingest.executor.worker import merge
+from ingest.executor.worker_settings import WorkerSettings
 from sketches.event_rules import MAX_TIME
 from sketches.events import Kind
 from sketches.family import Sketch

@@ -16,29 +16,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.executor import worker
+from ingest.executor import stream_sketches, worker
 from ingest.executor.columns import Conversion
 from ingest.executor.tally import FileTally, Tally
 from ingest.executor.worker import (
     RowGroup,
     UnreadableError,
-    WorkerSettings,
     merge,
     read_row_group,
     sketch,
     sketch_row_groups,
     sketch_rows,
 )
+from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings
 from sketches.event_rules import ROLES, PlainColumn
 from sketches.events import Events, Kind
-from sketches.family import Sketch
-from sketches.registry import FAMILIES
+from sketches.family import Scope, Sketch
+from sketches.registry import FAMILIES, merge_payloads
 from sketches.units import TimeUnit
 
 EPOCH = 1000
-SHARED = {"epsilon": 0.5, "delta": 0.3, "seed": 11, "unit": TimeUnit(1, 1000)}  # keeps 16 events a level
+SHARED = {"epsilon": 0.5, "delta": 0.3, "seed": 11, "unit": TimeUnit(1, 1000)}
 NEGATIVE = "weight is negative: a measure, not a weight"
-SAMPLE = ("sample", SHARED)
+SAMPLE = ("sample", SHARED | {"detail": 1})  # keeps 22 events a level
+FINE = ("sample", SHARED | {"detail": 1, "per_source": 3, "fine": 40})
 INTEGRAL = ("integral", SHARED | {"decay": "exp:half_life=1s"})
 
 
@@ -123,59 +124,127 @@ def shuffled(
     return batches
 
 
-def ingested(
-    data: Raw, how: WorkerSettings, rng: np.random.Generator, tasks: int, batches: int
-) -> tuple[pa.Table, Tally]:
+@dataclass
+class Ingested:
+    """What comes of rows: one row for each source and epoch, the payloads of the whole stream by family, the tally."""
+
+    groups: pa.Table
+    whole: dict[str, list[bytes]]
+    tally: Tally
+
+    @classmethod
+    def of(cls, outputs: Sequence[Sequence[pa.RecordBatch]], how: WorkerSettings, rng: np.random.Generator) -> Ingested:
+        """The outputs of all tasks, shuffled and merged."""
+        merged = list(merge(shuffled(outputs, how, rng), how))
+        for batch in merged:
+            assert batch.schema == how.schema
+        table = pa.Table.from_batches(merged, how.schema)
+        tally = Tally()
+        tallies = table["tally"].drop_null().to_pylist()
+        assert len(tallies) == len(outputs)
+        for one in tallies:
+            tally.merge_bytes(one)
+        rest = table.filter(pc.is_null(table["source"]))
+        whole = {family.family: rest[family.family].drop_null().to_pylist() for family, _ in how.families}
+        return cls(table.filter(pc.is_valid(table["source"])), whole, tally)
+
+
+def ingested(data: Raw, how: WorkerSettings, rng: np.random.Generator, tasks: int, batches: int) -> Ingested:
     """All the way: tasks of batches of rows, sketched, shuffled and merged."""
     shares = cut(rng, rng.permutation(len(data)).tolist(), tasks)
     outputs = [list(sketch((data.batch(rows) for rows in cut(rng, share, batches)), how)) for share in shares]
     for output in outputs:
         for batch in output:
             assert batch.schema == how.schema
-    merged = list(merge(shuffled(outputs, how, rng), how))
-    for batch in merged:
-        assert batch.schema == how.schema
-    table = pa.Table.from_batches(merged, how.schema)
-    tally = Tally()
-    tallies = table["tally"].drop_null().to_pylist()
-    assert len(tallies) == tasks
-    for one in tallies:
-        tally.merge_bytes(one)
-    return table.filter(pc.is_valid(table["source"])), tally
+    return Ingested.of(outputs, how, rng)
+
+
+def events_of(data: Raw, rows: Sequence[int]) -> Events:
+    return Events.of(*([data.columns[role][row] for row in rows] for role in ROLES[1:]))
 
 
 def direct(data: Raw, rows: Sequence[int], family: type[Sketch], keywords: Mapping[str, Any]) -> bytes:
-    columns = ([data.columns[role][row] for row in rows] for role in ROLES[1:])
-    return family.build(Events.of(*columns), **keywords).to_bytes()
+    """The bytes of one sketch that is built from all rows at once."""
+    if family.scope is Scope.STREAM:
+        keywords = {**keywords, "sources": [data.columns["source"][row] for row in rows]}
+    return family.build(events_of(data, rows), **keywords).to_bytes()
 
 
-def assert_complete(data: Raw, how: WorkerSettings, table: pa.Table) -> None:
+def assert_complete(data: Raw, how: WorkerSettings, found: Ingested) -> None:
     wanted = good(data, how.within)
-    found = {(row["source"], row["start"]): row for row in table.to_pylist()}
-    assert len(found) == len(table)
-    assert set(found) == set(wanted)
+    by_key = {(row["source"], row["start"]): row for row in found.groups.to_pylist()}
+    assert len(by_key) == len(found.groups)
+    assert set(by_key) == set(wanted)
     for key, rows in wanted.items():
-        row = found[key]
+        row = by_key[key]
         times = [data.columns["time"][one] for one in rows]
         assert row["events"] == len(rows)
         assert row["weight"] == sum(data.columns["weight"][one] for one in rows)
         assert (row["oldest"], row["newest"]) == (min(times), max(times))
-        for family, keywords in how.families:
-            assert row[family.family] == direct(data, rows, family, keywords), (key, family)
+    for family, keywords in how.families:
+        if family.scope is Scope.STREAM:
+            assert_stream(data, how, found, family, keywords)
+            continue
+        assert found.whole[family.family] == []
+        for key, rows in wanted.items():
+            assert by_key[key][family.family] == direct(data, rows, family, keywords), (key, family)
+
+
+def assert_stream(
+    data: Raw, how: WorkerSettings, found: Ingested, family: type[Sketch], keywords: Mapping[str, Any]
+) -> None:
+    """One sketch of all rows, but for those of epochs that a store holds in the earlier form: these by epoch."""
+    earlier = how.earlier.get(family.family, EarlierEpochs(frozenset(), {}))
+    by_key = {(row["source"], row["start"]): row[family.family] for row in found.groups.to_pylist()}
+    left = []
+    for key, rows in good(data, how.within).items():
+        if key in earlier.keys:
+            assert family.earlier is not None
+            assert by_key[key] == direct(data, rows, family.earlier, earlier.keywords), key
+        else:
+            assert by_key[key] is None
+            left += rows
+    assert found.whole[family.family] == ([direct(data, left, family, keywords)] if left else [])
 
 
 @pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize("families", [(SAMPLE,), (INTEGRAL,), (SAMPLE, INTEGRAL)], ids=["sample", "integral", "both"])
+@pytest.mark.parametrize(
+    "families", [(SAMPLE,), (FINE,), (INTEGRAL,), (SAMPLE, INTEGRAL)], ids=["sample", "fine", "integral", "both"]
+)
 def test_any_cut_gives_the_sketches_of_all_rows(
     kind: Kind, families: tuple[tuple[str, Mapping[str, Any]], ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random tasks, batches and chunks end in the bytes of a direct build over all rows of a source and epoch."""
+    """Random tasks, batches and chunks end in the bytes of a direct build over all rows, or all of an epoch."""
     how = settings(kind, families)
     for seed, (tasks, batches, chunk) in enumerate([(1, 1, 1 << 30), (1, 9, 2_000), (4, 5, 20_000), (7, 3, 1)]):
         monkeypatch.setattr(worker, "CHUNK", chunk)
         data = raw(seed, kind, weighted=seed != 2)
-        table, _ = ingested(data, how, np.random.default_rng(seed), tasks, batches)
-        assert_complete(data, how, table)
+        assert_complete(data, how, ingested(data, how, np.random.default_rng(seed), tasks, batches))
+
+
+@pytest.mark.parametrize("keys", [1, 3, 1000])
+def test_epochs_of_the_earlier_form_go_on_in_it(keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of epochs that a store holds in the earlier form come by epoch in that form, all others in one sketch."""
+    monkeypatch.setattr(worker, "CHUNK", 20_000)
+    data = raw(8, Kind.KEY)
+    chosen = frozenset(list(good(data))[:keys]) | {("elsewhere", 0)}
+    earlier = {"sample": EarlierEpochs(chosen, SHARED | {"epsilon": 0.4})}
+    how = settings(Kind.KEY, (SAMPLE, INTEGRAL), earlier=earlier)
+    found = ingested(data, how, np.random.default_rng(8), 3, 4)
+    assert_complete(data, how, found)
+    assert found.groups["sample"].null_count == max(0, len(good(data)) - keys)
+
+
+def test_sketches_of_a_stream_that_grow_large_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of Arrow holds no more than 2 GB: what would not fit is left in parts, which merge to the whole."""
+    monkeypatch.setattr(stream_sketches, "_MOST_BYTES", 20_000)
+    data = raw(9, Kind.INTEGER)
+    keywords = SHARED | {"detail": 0}
+    how = settings(Kind.INTEGER, [("sample", keywords)])
+    found = ingested(data, how, np.random.default_rng(9), 12, 2)
+    rows = [row for rows in good(data).values() for row in rows]
+    assert 1 < len(found.whole["sample"]) < 6
+    assert merge_payloads(found.whole["sample"]) == direct(data, rows, FAMILIES["sample"], keywords)
 
 
 @pytest.mark.parametrize("chunk", [1, 10_000, 1 << 30])
@@ -183,7 +252,7 @@ def test_tallies_are_complete(chunk: int, monkeypatch: pytest.MonkeyPatch) -> No
     """Every row is counted for its file, every reject for its reason, and every id with several events once."""
     monkeypatch.setattr(worker, "CHUNK", chunk)
     data = raw(5, Kind.INTEGER)
-    _, tally = ingested(data, settings(Kind.INTEGER), np.random.default_rng(5), 3, 4)
+    tally = ingested(data, settings(Kind.INTEGER), np.random.default_rng(5), 3, 4).tally
     fine = [row for rows in good(data).values() for row in rows]
     wanted = {name: FileTally() for name in data.file}
     for row, name in enumerate(data.file):
@@ -206,12 +275,12 @@ def test_rows_ahead_of_the_clock_are_counted() -> None:
     data = raw(6, Kind.INTEGER)
     conversion = Conversion(Kind.INTEGER, SHARED["unit"], clock=EPOCH)
     how = WorkerSettings(conversion, EPOCH, settings(Kind.INTEGER).families)
-    table, tally = ingested(data, how, np.random.default_rng(6), 3, 4)
+    found = ingested(data, how, np.random.default_rng(6), 3, 4)
     times = [data.columns["time"][row] for rows in good(data).values() for row in rows]
     late = [time for time in times if time > EPOCH]
-    assert (tally.ahead.rows, tally.ahead.latest) == (len(late), max(late))
-    assert_complete(data, how, table)
-    _, tally = ingested(data, settings(Kind.INTEGER), np.random.default_rng(6), 3, 4)
+    assert (found.tally.ahead.rows, found.tally.ahead.latest) == (len(late), max(late))
+    assert_complete(data, how, found)
+    tally = ingested(data, settings(Kind.INTEGER), np.random.default_rng(6), 3, 4).tally
     assert (tally.ahead.rows, tally.ahead.latest) == (0, None)
 
 
@@ -220,7 +289,7 @@ def test_totals_of_weights(weight: int) -> None:
     """A chunk in which every row weighs 0 weighs 0: it is not taken for one without weights."""
     data = raw(7, Kind.INTEGER, 200)
     data.columns["weight"] = [weight] * len(data)
-    table, _ = ingested(data, settings(Kind.INTEGER, ()), np.random.default_rng(7), 1, 1)
+    table = ingested(data, settings(Kind.INTEGER, ()), np.random.default_rng(7), 1, 1).groups
     rows = sum(map(len, good(data).values()))
     assert sum(table["events"].to_pylist()) == rows
     assert sum(table["weight"].to_pylist()) == weight * rows
@@ -243,14 +312,14 @@ def test_a_backfill_takes_only_its_times(within: tuple[int, int]) -> None:
     """Events outside of the range, its end included, are neither sketched nor counted; their rows are."""
     data = raw(7, Kind.KEY)
     how = settings(Kind.KEY, within=within)
-    table, tally = ingested(data, how, np.random.default_rng(7), 2, 3)
-    assert_complete(data, how, table)
-    assert tally.rows == len(data)
+    found = ingested(data, how, np.random.default_rng(7), 2, 3)
+    assert_complete(data, how, found)
+    assert found.tally.rows == len(data)
 
 
 def test_merge_joins_what_spans_batches() -> None:
     """A group over many batches, groups that end where batches end and single rows all come out once."""
-    how = settings(Kind.INTEGER)
+    how = settings(Kind.INTEGER, (INTEGRAL,))
     for seed in range(30):
         rng = np.random.default_rng(seed)
         groups = [(f"s{source}", start) for source in range(3) for start in (0, EPOCH) if rng.random() < 0.8]
@@ -270,12 +339,13 @@ def test_merge_joins_what_spans_batches() -> None:
                 ids.append(identity)
                 identity += 1
             events = Events.of(ids, [start + 5] * len(ids), [1] * len(ids), [2] * len(ids))
-            wanted[source, start] = (len(ids), 2.0 * len(ids), FAMILIES["sample"].build(events, **SHARED).to_bytes())
+            whole = FAMILIES["integral"].build(events, **INTEGRAL[1]).to_bytes()
+            wanted[source, start] = (len(ids), 2.0 * len(ids), whole)
         merged = pa.Table.from_batches(merge(shuffled(parts, how, rng), how), how.schema).to_pylist()
         assert sum(row["source"] is None for row in merged) == len(parts)
         rows = [row for row in merged if row["source"] is not None]
         assert len(rows) == len(groups)
-        assert {(r["source"], r["start"]): (r["events"], r["weight"], r["sample"]) for r in rows} == wanted
+        assert {(r["source"], r["start"]): (r["events"], r["weight"], r["integral"]) for r in rows} == wanted
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -306,7 +376,10 @@ def test_an_epoch_at_zero_is_no_tally() -> None:
     }
     batches = list(sketch([columns], how))[::-1]
     rows = pa.Table.from_batches(merge(batches, how)).to_pylist()
-    assert [(row["source"], row["start"], row["events"]) for row in rows] == [(None, 0, None), ("", 0, 1), ("a", 0, 1)]
+    groups = [(row["source"], row["start"], row["events"]) for row in rows if row["source"] is not None]
+    assert groups == [("", 0, 1), ("a", 0, 1)]
+    rest = [(row["start"], row["tally"] is None, row["sample"] is None) for row in rows if row["source"] is None]
+    assert rest == [(0, False, True), (0, True, False)]
     assert list(merge([], how)) == []
 
 
@@ -365,15 +438,12 @@ def test_tasks_sketch_their_row_groups(tmp_path: Path, kind: Kind) -> None:
         list(sketch_row_groups([pa.RecordBatch.from_pydict({"id": [number]})], tasks, PLAIN, how))
         for number in range(3)
     ]
-    table = pa.Table.from_batches(merge(shuffled(outputs, how, rng), how), how.schema)
-    tally = Tally()
-    for data in table["tally"].drop_null().to_pylist():
-        tally.merge_bytes(data)
-    assert {name: file.rows for name, file in tally.files.items()} == {
+    found = Ingested.of(outputs, how, rng)
+    assert {name: file.rows for name, file in found.tally.files.items()} == {
         str(tmp_path / "0.parquet"): 800,
         str(tmp_path / "1.parquet"): 800,
     }
-    assert_complete(both, how, table.filter(pc.is_valid(table["source"])))
+    assert_complete(both, how, found)
 
 
 def read_all(path: Path) -> None:
