@@ -137,8 +137,10 @@ class Cuts:
 
     def complete_since(self, sources: Rows | None) -> int:
         """The time after which every event of these sources is kept, whatever its u; None: of all sources."""
+        if len(self.of_sources) == 0 or (sources is not None and len(sources) == 0):
+            return self.fine
         cuts = self.of_sources if sources is None else self.of_sources[sources]
-        return min(self.fine, int(cuts.max())) if len(cuts) else self.fine
+        return min(self.fine, int(cuts.max()))
 
 
 def trimmed(rows: LadderRows, cuts: Cuts, capacity: int, per_source: int) -> tuple[LadderRows, Cuts]:
