@@ -155,9 +155,9 @@ def has_both(stream: StoredStream) -> bool:
 def largest_sources(stream: StoredStream, most: int, among: Sequence[str] = ()) -> tuple[str, ...]:
     """The sources with the most events, by name; of all sources, or among some."""
     events = dict.fromkeys(among or stream.sources, 0)
-    for epoch, totals in stream.epochs.items():
-        if epoch.source in events:
-            events[epoch.source] += totals.events
+    for source, totals in stream.by_source.items():
+        if source in events:
+            events[source] = totals.events
     return tuple(sorted(sorted(events, key=lambda source: -events[source])[:most]))
 
 

@@ -23,6 +23,7 @@ from store.locks import closed_to_readers, wait_for_writer
 
 # Readable by every DuckDB from 1.4 on, whichever newer one wrote it.
 STORAGE_VERSION: Final = "v1.4.0"
+BLOCK_SIZE: Final = 16 << 10  # bytes, the least there is: a store is small, and has several tables
 WAIT: Final = 30.0  # seconds a reader or writer waits for its turn before it gives up
 
 _SAFE: Final[dict[str, str | bool | int | float | list[str]]] = {
@@ -94,7 +95,7 @@ def create(path: Path, statements: list[str]) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             unfinished = Path(folder, path.name)
-            settings = _SAFE | {"storage_compatibility_version": STORAGE_VERSION}
+            settings = _SAFE | {"storage_compatibility_version": STORAGE_VERSION, "default_block_size": str(BLOCK_SIZE)}
             with duckdb.connect(str(unfinished), config=settings) as connection:
                 for statement in statements:
                     connection.execute(statement)
@@ -110,6 +111,12 @@ def create(path: Path, statements: list[str]) -> None:
 def bytes_used(connection: duckdb.DuckDBPyConnection) -> int:
     """The bytes of the file's blocks that are in use. Later commits use the free ones again."""
     rows = connection.execute("SELECT block_size * used_blocks FROM pragma_database_size()").fetchall()
+    return int(rows[0][0])
+
+
+def file_bytes(connection: duckdb.DuckDBPyConnection) -> int:
+    """The bytes of all blocks of the file, the free ones among them."""
+    rows = connection.execute("SELECT block_size * total_blocks FROM pragma_database_size()").fetchall()
     return int(rows[0][0])
 
 

@@ -17,6 +17,17 @@ class Epoch(NamedTuple):
     length: int
 
 
+class Span(NamedTuple):
+    """A stretch of event time in which epochs of sources lie, in units of the stream."""
+
+    start: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length
+
+
 ALL_EPOCHS: Final = (0, 0)  # start and length in the key of a sketch that covers all epochs; no epoch has length 0
 WHOLE_STREAM: Final = Epoch("", *ALL_EPOCHS)  # the key of a sketch that covers all sources and epochs
 
@@ -42,13 +53,18 @@ def spans_epochs(family: str) -> bool:
     return scope_of(family) is not Scope.EPOCH
 
 
+def is_in_parts(family: str) -> bool:
+    """Whether the one sketch of a stream that the family keeps is stored in parts."""
+    return family in FAMILIES and FAMILIES[family].in_parts
+
+
 def scope_fault(stored: Set[str], brought: Set[str], *, replacing: bool) -> str | None:
     """Why a run cannot be added to a stream that holds events; None where it can.
 
     `stored` and `brought` are the families whose sketches cover many epochs: those in the store and those of the run.
-    Such a sketch must hold every event of its epochs, and no epoch can be taken out of it.
+    Such a sketch must hold every event of its epochs, and no epoch can be taken out of it unless it is stored in parts.
     """
-    if replacing and (either := sorted(stored | brought)):
+    if replacing and (either := sorted(name for name in stored | brought if not is_in_parts(name))):
         return f"it cannot be backfilled: family {either[0]!r} keeps one sketch for many epochs and cannot replace one"
     if added := sorted(brought - stored):
         return f"family {added[0]!r} cannot be added: its one sketch for many epochs would lack the stored events"

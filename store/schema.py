@@ -9,22 +9,36 @@ import duckdb
 
 from store.database import StoreError, connected, create
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 # A row of `sketches` is one (stream, source, epoch, family), or one of many epochs (`store.keys`); its `generation` is
-# that of the commit which wrote it last. Rows of `epochs` say which epochs hold events, whatever became of their
-# sketches: an epoch without a sketch is a gap. Their `weight` is in multiples of the stream's weight_step, as sketches
-# hold it; their `latest` is the newest event, but no later than the clock of the run that brought it. Ingest does not
-# write `labels` yet: each sketch holds the labels of its own keys. They will move to this table.
+# that of the commit which wrote it last. A family whose one sketch of a stream is stored in parts has a row of `heads`
+# and, in the order of time, rows of `segments`. Rows of `epochs` say which epochs hold events, of whatever source, and
+# rows of `sources` what each source has brought. Their `weight` is in multiples of the stream's weight_step, as
+# sketches hold it; their `latest` is the newest event, but no later than the clock of the run that brought it. `store`
+# is the random name of the store, `commit` that of the commit which made this generation.
+EPOCHS: Final = """CREATE TABLE epochs (
+        stream VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL, events BIGINT NOT NULL,
+        weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL, latest BIGINT NOT NULL)"""
+SOURCES: Final = """CREATE TABLE sources (
+        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, events BIGINT NOT NULL, weight DOUBLE NOT NULL,
+        oldest BIGINT NOT NULL, newest BIGINT NOT NULL, latest BIGINT NOT NULL)"""
+HEADS: Final = """CREATE TABLE heads (
+        stream VARCHAR NOT NULL, family VARCHAR NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
+        payload BLOB NOT NULL)"""
+SEGMENTS: Final = """CREATE TABLE segments (
+        stream VARCHAR NOT NULL, family VARCHAR NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL,
+        rows BIGINT NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL, payload BLOB NOT NULL)"""
 TABLES: Final = (
-    "CREATE TABLE wane (version INTEGER NOT NULL, generation BIGINT NOT NULL)",
+    """CREATE TABLE wane (
+        version INTEGER NOT NULL, generation BIGINT NOT NULL, store VARCHAR NOT NULL, commit VARCHAR NOT NULL)""",
     """CREATE TABLE streams (
         stream VARCHAR NOT NULL, unit_numerator BIGINT NOT NULL, unit_denominator BIGINT NOT NULL,
         epoch BIGINT NOT NULL, settings VARCHAR NOT NULL)""",
-    """CREATE TABLE epochs (
-        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
-        events BIGINT NOT NULL, weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL,
-        latest BIGINT NOT NULL)""",
+    EPOCHS,
+    SOURCES,
+    HEADS,
+    SEGMENTS,
     """CREATE TABLE sketches (
         stream VARCHAR NOT NULL, source VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL,
         family VARCHAR NOT NULL, format INTEGER NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
@@ -42,9 +56,11 @@ TABLES: Final = (
     """CREATE TABLE rejects (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows BIGINT NOT NULL,
         examples VARCHAR NOT NULL)""",
-    "CREATE TABLE labels (stream VARCHAR NOT NULL, key UBIGINT NOT NULL, label VARCHAR NOT NULL)",
-    f"INSERT INTO wane VALUES ({VERSION}, 0)",
+    f"INSERT INTO wane SELECT {VERSION}, 0, uuid(), uuid()",
 )
+
+# of rows that are added up, by epoch or by source
+_TOTALS: Final = "sum(events)::BIGINT, sum(weight), min(oldest), max(newest), max(latest)"
 
 # For each version the statements that lead to the next one. A migration is one transaction.
 MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
@@ -82,6 +98,22 @@ MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
         "ALTER TABLE runs ADD COLUMN ahead BIGINT DEFAULT 0",
         "ALTER TABLE runs ALTER ahead SET NOT NULL",
         "ALTER TABLE runs ALTER ahead DROP DEFAULT",
+    ),
+    3: (
+        "ALTER TABLE wane RENAME TO unnamed",
+        """CREATE TABLE wane (
+            version INTEGER NOT NULL, generation BIGINT NOT NULL, store VARCHAR NOT NULL, commit VARCHAR NOT NULL)""",
+        "INSERT INTO wane SELECT *, uuid(), uuid() FROM unnamed",
+        "DROP TABLE unnamed",
+        "ALTER TABLE epochs RENAME TO by_source",
+        EPOCHS,
+        SOURCES,
+        f"INSERT INTO epochs SELECT stream, start, length, {_TOTALS} FROM by_source GROUP BY ALL ORDER BY ALL",
+        f"INSERT INTO sources SELECT stream, source, {_TOTALS} FROM by_source GROUP BY ALL ORDER BY ALL",
+        "DROP TABLE by_source",
+        HEADS,
+        SEGMENTS,
+        "DROP TABLE labels",
     ),
 }
 
@@ -130,7 +162,7 @@ def migrate(path: Path, wait: float) -> None:
             for old in range(version, VERSION):
                 for statement in MIGRATIONS[old]:
                     connection.execute(statement)
-            connection.execute("UPDATE wane SET version = $1, generation = generation + 1", [VERSION])
+            connection.execute("UPDATE wane SET version = $1, generation = generation + 1, commit = uuid()", [VERSION])
             connection.commit()
         except BaseException as error:
             connection.rollback()

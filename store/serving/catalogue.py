@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
@@ -19,12 +20,14 @@ from sketches.arrays import Ints
 from sketches.holdings import Holdings
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
-from store.keys import Epoch, sketch_key, spans_epochs
+from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, spans_epochs
 from store.schema import check
 
+_COLUMNS: Final = ("oldest", "newest", "events")
 
-class EpochTotals(NamedTuple):
-    """The totals of one epoch of one source: how many rows, their weight, the oldest and the newest event.
+
+class Totals(NamedTuple):
+    """The totals of one epoch, or of one source: how many rows, their weight, the oldest and the newest event.
 
     The weight is in multiples of the stream's weight_step. `latest` is the newest event, but no later than the clock of
     the run that brought it; None where that is not known.
@@ -38,9 +41,8 @@ class EpochTotals(NamedTuple):
 
 
 class TotalsByColumn(NamedTuple):
-    """The totals of all epochs as columns; a source is its number among the stream's."""
+    """Totals as columns, in the order of epochs or of sources."""
 
-    source: Ints
     start: Ints
     oldest: Ints
     newest: Ints
@@ -56,6 +58,10 @@ class Gap:
     length: int
     family: str
     reason: str
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -88,13 +94,14 @@ class Rejected:
 
 @dataclass(frozen=True)
 class StoredStream:
-    """One stream: its epochs with their totals, the keys of its sketches by family, and what was set aside."""
+    """One stream: the totals of its epochs and of its sources, the keys of its sketches, and what was set aside."""
 
     name: str
     unit: TimeUnit
     epoch: int
     settings: str
-    epochs: dict[Epoch, EpochTotals] = field(default_factory=dict)
+    epochs: dict[Span, Totals] = field(default_factory=dict)  # of all sources together
+    by_source: dict[str, Totals] = field(default_factory=dict)
     # family → key of a sketch → the generation that wrote it last, and its bytes
     sketches: dict[str, dict[Epoch, tuple[int, int]]] = field(default_factory=dict)
     set_aside: list[Gap] = field(default_factory=list)
@@ -117,28 +124,21 @@ class StoredStream:
     @cached_property
     def newest_by_source(self) -> dict[str, int]:
         """The time of the newest event of each source."""
-        found: dict[str, int] = {}
-        for epoch, totals in self.epochs.items():
-            if totals.newest > found.get(epoch.source, totals.newest - 1):
-                found[epoch.source] = totals.newest
-        return found
+        return {source: totals.newest for source, totals in self.by_source.items()}
 
     @cached_property
     def sources(self) -> list[str]:
-        return sorted({epoch.source for epoch in self.epochs})
+        return sorted(self.by_source)
 
     @cached_property
-    def totals_by_column(self) -> TotalsByColumn:
-        """The same totals as arrays, for who reads them all."""
-        rows, number = len(self.epochs), {source: at for at, source in enumerate(self.sources)}
-        totals = self.epochs.values()
-        return TotalsByColumn(
-            np.fromiter((number[epoch.source] for epoch in self.epochs), np.int64, rows),
-            np.fromiter((epoch.start for epoch in self.epochs), np.int64, rows),
-            np.fromiter((one.oldest for one in totals), np.int64, rows),
-            np.fromiter((one.newest for one in totals), np.int64, rows),
-            np.fromiter((one.events for one in totals), np.int64, rows),
-        )
+    def epoch_columns(self) -> TotalsByColumn:
+        """The totals of epochs as arrays, in the order of time."""
+        return _by_column([(span.start, totals) for span, totals in sorted(self.epochs.items())])
+
+    @cached_property
+    def source_columns(self) -> TotalsByColumn:
+        """The totals of sources as arrays, in the order of names."""
+        return _by_column([(self.by_source[name].oldest, self.by_source[name]) for name in self.sources])
 
     def newest(self, sources: Sequence[str]) -> int | None:
         """The time of the newest event of these sources; None where they have none."""
@@ -159,33 +159,96 @@ class StoredStream:
             return latest
         return max(one.newest for one in self.epochs.values())
 
-    def is_sketched(self, family: str, epoch: Epoch) -> bool:
-        """Whether a sketch of the family is stored that covers the epoch."""
-        return sketch_key(family, epoch) in self.sketches.get(family, {})
+    def earlier_keys(self, family: str) -> frozenset[tuple[str, int]]:
+        """The epochs, by source and start, of which an earlier form of a family that covers a stream is stored."""
+        if not is_in_parts(family):
+            return frozenset()
+        return frozenset((key.source, key.start) for key in self.sketches.get(family, {}) if key.length)
+
+    def stored_bytes(self, family: str) -> int:
+        """The bytes of all sketches of a family."""
+        return sum(size for _, size in self.sketches.get(family, {}).values())
 
     def lacks_epochs(self, family: str) -> bool:
         """Whether some epochs have no sketch of the family: it was added later, or sketches were lost."""
-        if not spans_epochs(family):
-            return len(self.sketches[family]) < len(self.epochs)
-        return not all(self.is_sketched(family, epoch) for epoch in self.epochs)
+        return any(not self.is_sketched(family, span) for span in self.epochs)
+
+    def is_sketched(self, family: str, span: Span) -> bool:
+        """Whether a sketch of the family, of whatever source, is stored that covers the epoch."""
+        return WHOLE_STREAM in self.sketches.get(family, {}) or span in self._sketched[family]
+
+    @cached_property
+    def _sketched(self) -> defaultdict[str, set[Span]]:
+        """The epochs of which each family has a sketch of some source."""
+        found: defaultdict[str, set[Span]] = defaultdict(set)
+        for family, keys in self.sketches.items():
+            if any(key.length == 0 for key in keys):
+                sources = {key.source for key in keys}
+                found[family] |= {
+                    span for span in self.epochs if any(self.overlaps(source, span) for source in sources)
+                }
+            found[family] |= {Span(key.start, key.length) for key in keys if key.length}
+        return found
+
+    def overlaps(self, source: str, span: Span) -> bool:
+        """Whether a source may have events in an epoch: it began before its end, and was heard of since."""
+        totals = self.by_source.get(source)
+        return totals is not None and totals.oldest < span.end and totals.newest >= span.start
+
+    def missing(self, family: str, sources: Set[str], covered: Set[Span]) -> list[Gap]:
+        """The epochs with events of these sources that have no sketch of the family.
+
+        Which source has events in which epoch, only sketches by source and epoch tell. Where another family has one, or
+        where no source has one of this family, the epoch is a gap.
+        """
+        if WHOLE_STREAM in self.sketches.get(family, {}):
+            return []
+        own = self.sketches.get(family, {})
+        reason = f"no {family} sketch is stored"
+        known = {
+            key
+            for other, keys in self.sketches.items()
+            if not spans_epochs(other) and not spans_epochs(family)
+            for key in keys
+            if key not in own and key.source in sources and Span(key.start, key.length) in covered
+        }
+        known |= {
+            Epoch(source, *span)
+            for span in covered
+            if not self.is_sketched(family, span)
+            for source in sources
+            if self.overlaps(source, span)
+        }
+        return [Gap(*key, family, reason) for key in sorted(known)]
 
     @property
     def spanning_families(self) -> set[str]:
         """The stored families whose sketches cover many epochs, told by their keys, also where they are not known."""
-        return {family for family, keys in self.sketches.items() if next(iter(keys)).length == 0}
+        return {
+            family
+            for family, keys in self.sketches.items()
+            if is_in_parts(family) or any(key.length == 0 for key in keys)
+        }
 
     def gaps_of(self, family: str, key: Epoch, reason: str) -> list[Gap]:
         """The gaps that an unreadable sketch leaves: one for each epoch that it covers."""
-        covered = [epoch for epoch in self.epochs if sketch_key(family, epoch) == key] if key.length == 0 else [key]
-        return [Gap(*epoch, family, reason) for epoch in covered]
+        if key.length:
+            return [Gap(*key, family, reason)]
+        return [Gap(key.source, *span, family, reason) for span in self.epochs]
+
+
+def _by_column(rows: Sequence[tuple[int, Totals]]) -> TotalsByColumn:
+    columns = ([start for start, _ in rows], *([getattr(one, name) for _, one in rows] for name in _COLUMNS))
+    return TotalsByColumn(*(np.array(column, np.int64) for column in columns))
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All streams of a store at one generation."""
+    """All streams of a store at one generation; `name` is the random one of the store and of its last commit."""
 
     generation: int
     streams: dict[str, StoredStream]
+    name: tuple[str, str] = ("", "")
 
 
 def read_catalogue(path: Path, wait: float = WAIT) -> Catalogue:
@@ -215,8 +278,9 @@ def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue
     for name, source, start, length, family, reason in rows.fetchall():
         stream = streams[name]
         stream.set_aside.extend(stream.gaps_of(family, Epoch(source, start, length), reason))
+    name = connection.execute("SELECT store, commit FROM wane").fetchall()[0]
     connection.commit()
-    return Catalogue(generation, streams)
+    return Catalogue(generation, streams, name)
 
 
 def _rejected(connection: duckdb.DuckDBPyConnection) -> dict[str, Rejected]:
@@ -231,24 +295,35 @@ def _rejected(connection: duckdb.DuckDBPyConnection) -> dict[str, Rejected]:
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, stream: StoredStream) -> None:
-    """Fill in the epochs and sketches of a stream, column by column: there may be hundreds of thousands."""
-    *key, events, weight, oldest, newest, latest = _columns(
-        connection,
-        "SELECT source, start, length, events, weight, oldest, newest, latest FROM epochs WHERE stream = $stream",
-        stream=stream.name,
+    """Fill in the epochs, sources and sketches of a stream, column by column: there may be hundreds of thousands."""
+    totals = "events, weight, oldest, newest, latest"
+    start, length, *numbers = _columns(
+        connection, f"SELECT start, length, {totals} FROM epochs WHERE stream = $stream", stream=stream.name
     )
-    totals = map(EpochTotals._make, zip(events, weight, oldest, newest, latest, strict=True))
-    stream.epochs.update(zip(map(Epoch._make, zip(*key, strict=True)), totals, strict=True))
+    spans = map(Span._make, zip(start, length, strict=True))
+    stream.epochs.update(zip(spans, map(Totals._make, zip(*numbers, strict=True)), strict=True))
+    names, *numbers = _columns(
+        connection, f"SELECT source, {totals} FROM sources WHERE stream = $stream", stream=stream.name
+    )
+    stream.by_source.update(zip(names, map(Totals._make, zip(*numbers, strict=True)), strict=True))
     families = connection.execute("SELECT DISTINCT family FROM sketches WHERE stream = $1", [stream.name]).fetchall()
     for (family,) in sorted(families):
-        *key, generation, size = _columns(
+        *key_columns, generation, size = _columns(
             connection,
             "SELECT source, start, length, generation, bytes FROM sketches WHERE stream = $stream AND family = $family",
             stream=stream.name,
             family=family,
         )
         written = zip(generation, size, strict=True)
-        stream.sketches[family] = dict(zip(map(Epoch._make, zip(*key, strict=True)), written, strict=True))
+        stream.sketches[family] = dict(zip(map(Epoch._make, zip(*key_columns, strict=True)), written, strict=True))
+    in_parts = connection.execute(
+        "SELECT family, max(generation), sum(bytes)::BIGINT FROM ("
+        "SELECT family, generation, bytes FROM heads WHERE stream = $1 UNION ALL "
+        "SELECT family, generation, bytes FROM segments WHERE stream = $1) GROUP BY family ORDER BY family",
+        [stream.name],
+    ).fetchall()
+    for family, generation, size in in_parts:
+        stream.sketches.setdefault(family, {})[WHOLE_STREAM] = generation, size
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, query: str, **values: str) -> list[list[Any]]:

@@ -30,22 +30,37 @@ def holdings_of(held: StoredStream, sources: Sequence[str]) -> Holdings:
 
 
 def _holdings(held: StoredStream, sources: set[str]) -> Holdings:
-    table = held.totals_by_column
-    wanted = np.fromiter((source in sources for source in held.sources), bool, len(held.sources))
-    chosen = np.flatnonzero(wanted[table.source] & (table.events > 0)) if len(table.source) else table.source
-    if len(chosen) == 0:
+    """What each epoch holds of these sources. How much of it is theirs follows from how fast each source brings events
+    between its first and its last one."""
+    epochs, lives = held.epoch_columns, held.source_columns
+    if len(epochs.start) == 0 or not sources:
         return Holdings.none()
-    oldest, newest, events = table.oldest[chosen], table.newest[chosen], table.events[chosen]
-    starts, place = np.unique(table.start[chosen], return_inverse=True)
-    first = np.full(len(starts), np.iinfo(np.int64).max)
-    last = np.full(len(starts), np.iinfo(np.int64).min)
-    largest = np.zeros(len(starts))
-    np.minimum.at(first, place, oldest)
-    np.maximum.at(last, place, newest)
-    np.maximum.at(largest, place, events)
-    together: Floats = np.bincount(place, weights=events).astype(np.float64)
-    parts: Floats = np.bincount(place).astype(np.float64)
-    return Holdings(first, last, together, largest, parts, *_runs(held, first, last), held.unit)
+    wanted = np.fromiter((source in sources for source in held.sources), bool, len(held.sources))
+    rates = lives.events / (lives.newest - lives.oldest + 1.0)
+    first, last = epochs.oldest, epochs.newest
+    mine = _alive(lives.oldest[wanted], lives.newest[wanted], rates[wanted], first, last)
+    everyone = np.maximum(_alive(lives.oldest, lives.newest, rates, first, last), 1e-300)
+    together: Floats = epochs.events.astype(np.float64) * np.minimum(mine / everyone, 1.0)
+    parts = _alive(lives.oldest[wanted], lives.newest[wanted], np.ones(int(wanted.sum())), first, last)
+    fastest = rates[wanted].max(initial=0.0)
+    largest = np.minimum(together * fastest / np.maximum(mine, 1e-300), together)
+    some = together > 0.0
+    oldest, newest = first[some], last[some]
+    if not wanted.all():
+        oldest = np.clip(oldest, int(lives.oldest[wanted].min()), int(lives.newest[wanted].max()))
+        newest = np.clip(newest, oldest, max(int(lives.newest[wanted].max()), int(oldest.max(initial=0))))
+    return Holdings(oldest, newest, together[some], largest[some], parts[some], *_runs(held, oldest, newest), held.unit)
+
+
+def _alive(oldest: Ints, newest: Ints, amounts: Floats, first: Ints, last: Ints) -> Floats:
+    """For each epoch the amounts of the sources that began by its last event and were heard of since its first one."""
+    begun, ended = np.argsort(oldest), np.argsort(newest)
+    begins, ends = (np.concatenate(([0.0], np.cumsum(amounts[order]))) for order in (begun, ended))
+    return np.asarray(
+        begins[np.searchsorted(oldest[begun], last, side="right")]
+        - ends[np.searchsorted(newest[ended], first, side="left")],
+        np.float64,
+    )
 
 
 def _runs(held: StoredStream, first: Ints, last: Ints) -> tuple[Floats, Floats]:

@@ -165,7 +165,9 @@ def _candidate(
     seconds = held.epoch * held.unit.numerator / held.unit.denominator
     here, there = holdings
     joined = there if question.aggregate == "inner-product" and len(there.events) else None
-    built = Built(own if isinstance(own, Mapping) else {}, held.described, seconds, held.weighted, here, joined)
+    stream = holdings_of(held, held.sources)
+    settings = own if isinstance(own, Mapping) else {}
+    built = Built(settings, held.described, seconds, held.weighted, here, joined, stream)
     family = FAMILIES[name]
     at_ends = times is not Times.NOW and not family.abilities.past
     moments: list[int | None] = [question.as_of]

@@ -13,7 +13,7 @@ from sketches.predicate import Predicate
 from sketches.question import Question
 from sketches.sentences import sentence
 from sketches.units import TimeUnit
-from store.keys import Epoch
+from store.keys import Span
 from store.serving.catalogue import Gap, Rejected, StoredStream
 from store.serving.planner import counts_rows
 from store.serving.resolving import names_of, weight_step
@@ -131,7 +131,7 @@ def provenance_of(
         sources=first.sources,
         family=first.family,
         why=why,
-        epochs=len({(epoch.start, epoch.length) for epoch in covered}),
+        epochs=len(covered),
         missing=tuple(sorted(gaps, key=lambda gap: (gap.start, gap.source, gap.reason))),
         sketch_bytes=sum(one.sketch_bytes for one in selections),
         generation=first.generation,
@@ -165,12 +165,9 @@ def _lagging(stored: StoredStream, sources: Set[str], as_of: int) -> tuple[str, 
     return (*shown, f"and {counted(more, 'more source')}") if more > 0 else tuple(shown)
 
 
-def _missing(stored: StoredStream, selection: Selection, covered: set[Epoch]) -> list[Gap]:
+def _missing(stored: StoredStream, selection: Selection, covered: set[Span]) -> list[Gap]:
     """Epochs with events but without a readable sketch of the family: never stored, damaged, or set aside."""
-    gaps = [
-        Gap(epoch.source, epoch.start, epoch.length, selection.family, f"no {selection.family} sketch is stored")
-        for epoch in covered
-        if not stored.is_sketched(selection.family, epoch)
-    ]
     aside = [gap for gap in stored.set_aside if gap.family == selection.family]
-    return gaps + [gap for gap in [*selection.gaps, *aside] if Epoch(gap.source, gap.start, gap.length) in covered]
+    unread = [gap for gap in [*selection.gaps, *aside] if gap.source in ("", *selection.sources)]
+    gaps = stored.missing(selection.family, set(selection.sources), covered)
+    return gaps + [gap for gap in unread if any(gap.start < span.end and gap.end > span.start for span in covered)]

@@ -18,10 +18,10 @@ from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate
 from sketches.formatting import counted, limit_texts, moment_text, row_text, size_text
 from sketches.question import Question
-from sketches.registry import FAMILIES, load
+from sketches.registry import FAMILIES, family_of, load
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
-from store.keys import ALL_EPOCHS
+from store.keys import ALL_EPOCHS, is_in_parts
 from store.schema import check as generation_of
 from store.serving.catalogue import Gap
 from store.serving.store import Store
@@ -107,9 +107,7 @@ def _stream(
     sources = _sources(connection, name)
     oldest = min((totals.oldest for totals in sources.values()), default=None)
     newest = max((totals.newest for totals in sources.values()), default=None)
-    (epochs,) = _row(
-        connection, "SELECT count(*) FROM (SELECT DISTINCT start, length FROM epochs WHERE stream = $1)", name
-    )
+    (epochs,) = _row(connection, "SELECT count(*) FROM epochs WHERE stream = $1", name)
     files, size = _row(connection, "SELECT count(*), coalesce(sum(size), 0)::BIGINT FROM files WHERE stream = $1", name)
     repeats, ahead = _row(
         connection,
@@ -163,9 +161,7 @@ def _row(connection: duckdb.DuckDBPyConnection, query: str, stream: str) -> tupl
 def _sources(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[str, _SourceTotals]:
     """The totals of every source over all epochs, by name."""
     rows = connection.execute(
-        "SELECT source, sum(events)::BIGINT, sum(weight), min(oldest), max(newest) FROM epochs WHERE stream = $1 "
-        "GROUP BY source",
-        [stream],
+        "SELECT source, events, weight, oldest, newest FROM sources WHERE stream = $1", [stream]
     ).fetchall()
     return {source: _SourceTotals(*numbers) for source, *numbers in sorted(rows)}
 
@@ -174,8 +170,10 @@ def _families(connection: duckdb.DuckDBPyConnection, stream: str) -> list[dict[s
     """The sketches of each family: how many, their bytes, the bytes of the largest and of one on average."""
     names = ("family", "sketches", "bytes", "largest", "mean")
     rows = connection.execute(
-        "SELECT family, count(*), sum(bytes)::BIGINT, max(bytes), avg(bytes) FROM sketches WHERE stream = $1 "
-        "GROUP BY family ORDER BY family",
+        "SELECT family, count(*), sum(bytes)::BIGINT, max(bytes), avg(bytes) FROM ("
+        "SELECT family, bytes FROM sketches WHERE stream = $1 UNION ALL "
+        "SELECT family, bytes FROM segments WHERE stream = $1 UNION ALL "
+        "SELECT family, bytes FROM heads WHERE stream = $1) GROUP BY family ORDER BY family",
         [stream],
     ).fetchall()
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -205,12 +203,20 @@ def _set_aside(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Gap]:
 
 
 def _unsketched(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Gap]:
-    """Epochs with events, but without a sketch of a family that other epochs have: it was added later, or lost."""
+    """Epochs with events, but without a sketch of a family that other epochs have: it was added later, or lost.
+
+    Which sources have events in an epoch, the sketches of other families tell; where there are none, it is all of them.
+    """
+    in_parts = [family for family in FAMILIES if is_in_parts(family)]
     rows = connection.execute(
-        "SELECT source, start, length, family FROM epochs "
-        "CROSS JOIN (SELECT DISTINCT family FROM sketches WHERE stream = $1 AND length > 0) WHERE stream = $1 "
-        "EXCEPT SELECT source, start, length, family FROM sketches WHERE stream = $1 ORDER BY family, source, start",
-        [stream],
+        "WITH own AS (SELECT source, start, length, family FROM sketches WHERE stream = $1 AND length > 0 "
+        "AND family NOT IN (SELECT unnest($2))), families AS (SELECT DISTINCT family FROM own), "
+        "keys AS (SELECT DISTINCT source, start, length FROM own) "
+        "SELECT source, start, length, family FROM ("
+        "(SELECT source, start, length, family FROM keys CROSS JOIN families EXCEPT FROM own) UNION ALL "
+        "SELECT '', start, length, family FROM epochs ANTI JOIN keys USING (start, length) CROSS JOIN families "
+        "WHERE stream = $1) ORDER BY family, source, start",
+        [stream, in_parts],
     )
     return [
         Gap(source, start, length, family, f"no {family} sketch is stored")
@@ -230,6 +236,25 @@ def _damaged(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Gap]:
                 load(payload)
             except CorruptError as error:
                 found.append(Gap(source, start, length, family, f"set aside: {error}"))
+    return found + _damaged_parts(connection, stream)
+
+
+def _damaged_parts(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Gap]:
+    found = []
+    heads = connection.execute("SELECT family, payload FROM heads WHERE stream = $1", [stream]).fetchall()
+    for family, head in heads:
+        segments = connection.execute(
+            "SELECT oldest, newest, payload FROM segments WHERE stream = $1 AND family = $2 ORDER BY oldest, newest",
+            [stream, family],
+        ).fetchall()
+        try:
+            _, damaged = family_of(family).from_parts(head, [payload for *_, payload in segments])
+        except WaneError as error:
+            found.append(Gap("", *ALL_EPOCHS, family, f"set aside: {error}"))
+            continue
+        for number, reason in damaged.items():
+            oldest, newest, _ = segments[number]
+            found.append(Gap("", oldest, newest - oldest + 1, family, f"set aside: {reason}"))
     return found
 
 

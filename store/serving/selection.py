@@ -18,8 +18,9 @@ from sketches.events import Kind
 from sketches.family import Askable, Gathered, Scope, Sketch
 from sketches.registry import FAMILIES, family_of, load
 from store.database import connected
-from store.keys import WHOLE_STREAM, Epoch, scope_of
+from store.keys import WHOLE_STREAM, Epoch, is_in_parts, scope_of
 from store.serving.catalogue import Catalogue, Gap, StoredStream, catalogue_in
+from store.serving.stream_sketches import StreamSketch, read_stream_sketch
 
 Slot = tuple[int, int]  # start and length of an epoch, whatever the source
 
@@ -33,20 +34,24 @@ class Selection:
     family: str
     generation: int = -1
     slots: dict[Slot, _Loaded] = field(default_factory=dict)
+    whole: StreamSketch | None = None  # of a family that keeps one sketch of a stream, in parts
     askable: Askable | None = None
 
     @property
     def nbytes(self) -> int:
         """About what is held in memory: rows with their design weights, once per epoch and once side by side."""
-        return sum(loaded.nbytes for loaded in self.slots.values()) * 2
+        whole = 0 if self.whole is None else self.whole.nbytes
+        return sum(loaded.nbytes for loaded in self.slots.values()) * 2 + whole
 
     @property
     def gaps(self) -> list[Gap]:
-        return [gap for loaded in self.slots.values() for gap in loaded.gaps]
+        own = () if self.whole is None else self.whole.gaps
+        return [gap for loaded in self.slots.values() for gap in loaded.gaps] + list(own)
 
     @property
     def sketch_bytes(self) -> int:
-        return sum(loaded.stored for loaded in self.slots.values())
+        whole = 0 if self.whole is None else self.whole.stored
+        return sum(loaded.stored for loaded in self.slots.values()) + whole
 
 
 @dataclass(frozen=True)
@@ -75,10 +80,37 @@ def as_of_then(selection: Selection, moment: int) -> Askable:
     return family_of(selection.family).side_by_side(epochs)
 
 
-def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float) -> Catalogue:
+class StreamSketches:
+    """The sketches of whole streams that were read last, shared by all selections of sources."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], tuple[tuple[str, str], StreamSketch]] = {}
+
+    def read(
+        self, path: Path, catalogue: Catalogue, stream: str, family: str, wait: float
+    ) -> tuple[StreamSketch, Catalogue]:
+        """The sketch of a stream as it is now, and the catalogue of the commit that it was read from."""
+        held = self._held.get((stream, family))
+        if held is not None and held[0] == catalogue.name:
+            return held[1], catalogue
+        with connected(path, write=False, wait=wait) as connection:
+            catalogue = catalogue_in(connection, path)
+            sketch = read_stream_sketch(connection, catalogue.streams[stream], family)
+        self._held[stream, family] = catalogue.name, sketch
+        return sketch, catalogue
+
+
+def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float, sketches: StreamSketches) -> Catalogue:
     """Bring a selection up to date; the catalogue that comes back is of the generation that was read."""
     stream = catalogue.streams[selection.stream]
     if selection.askable is not None and selection.generation == catalogue.generation:
+        return catalogue
+    if is_in_parts(selection.family):
+        whole, catalogue = sketches.read(path, catalogue, selection.stream, selection.family, wait)
+        every = set(selection.sources) == set(catalogue.streams[selection.stream].sources)
+        if whole is not selection.whole or selection.askable is None:
+            selection.whole, selection.askable = whole, whole.of(selection.sources, every=every)
+        selection.generation = catalogue.generation
         return catalogue
     _refuse_some_sources(stream, selection)
     wanted = _written(stream, selection)
@@ -199,7 +231,9 @@ def kind_of_values(path: Path, stream: StoredStream, wait: float) -> Kind | None
         return None
     with connected(path, write=False, wait=wait) as connection:
         rows = connection.execute(
-            "SELECT payload FROM sketches WHERE stream = $1 AND family = $2 LIMIT 5", [stream.name, valued[0]]
+            "SELECT payload FROM heads WHERE stream = $1 AND family = $2 UNION ALL "
+            "(SELECT payload FROM sketches WHERE stream = $1 AND family = $2 LIMIT 5)",
+            [stream.name, valued[0]],
         ).fetchall()
     for (payload,) in rows:
         with suppress(CorruptError):

@@ -31,7 +31,7 @@ from store.serving.epoch_ends import series_at_ends
 from store.serving.planner import Picked, Times, pick
 from store.serving.provenance import Answer, Provenance, provenance_of
 from store.serving.resolving import above_any_threshold, in_users_unit, resolved, weight_step, with_numbers
-from store.serving.selection import Selection, as_of_then, kind_of_values, refresh
+from store.serving.selection import Selection, StreamSketches, as_of_then, kind_of_values, refresh
 
 __all__ = ["Answer", "Provenance", "Store"]
 
@@ -81,6 +81,7 @@ class Store:
         self._seen: tuple[object, ...] | None = None  # the file's signature when the catalogue was read
         self._selections: OrderedDict[tuple[str, tuple[str, ...], str], Selection] = OrderedDict()
         self._kinds: dict[tuple[object, ...], Kind | None] = {}
+        self._stream_sketches = StreamSketches()
         self._lock = threading.RLock()
 
     def catalogue(self) -> Catalogue:
@@ -304,7 +305,7 @@ class Store:
         key = (stream, sources, family)
         selection = self._selections.setdefault(key, Selection(stream, sources, family))
         self._selections.move_to_end(key)
-        self._catalogue = refresh(selection, self.path, catalogue, self._wait)
+        self._catalogue = refresh(selection, self.path, catalogue, self._wait, self._stream_sketches)
         self._evict(key)
         return selection, self._catalogue
 

@@ -16,7 +16,7 @@ from sketches.decay import Decay
 from sketches.errors import QuestionError
 from sketches.event_rules import MAX_TIME
 from sketches.units import TimeUnit
-from store.keys import Epoch
+from store.keys import Span
 from store.serving.catalogue import Gap, StoredStream
 
 
@@ -57,7 +57,7 @@ def read_moment(text: str, unit: TimeUnit, clock: datetime | None = None) -> int
 def extent(stream: StoredStream, sources: Sequence[str] = ()) -> tuple[int, int] | None:
     """The times of the oldest and the newest event of these sources, or of all; None where they have no events."""
     wanted = set(sources)
-    totals = [one for epoch, one in stream.epochs.items() if not wanted or epoch.source in wanted]
+    totals = [one for source, one in stream.by_source.items() if not wanted or source in wanted]
     if not totals:
         return None
     return min(one.oldest for one in totals), max(one.newest for one in totals)
@@ -74,10 +74,8 @@ def moments(oldest: int, newest: int, points: int) -> Ints:
 
 def silences(stream: StoredStream, sources: Sequence[str] = ()) -> list[tuple[int, int]]:
     """The stretches between the first and the last epoch in which no event of these sources is stored."""
-    wanted = set(sources)
-    spans = sorted(
-        {(epoch.start, epoch.start + epoch.length) for epoch in stream.epochs if not wanted or epoch.source in wanted}
-    )
+    lived = extent(stream, sources)
+    spans = sorted((span.start, span.end) for span in stream.epochs if _lies_in(span, lived))
     found = []
     end = spans[0][1] if spans else 0
     for start, stop in spans:
@@ -103,19 +101,21 @@ def affected(missing: Sequence[Gap], as_of: Ints, decay: Decay, unit: TimeUnit, 
     return Affected(inside, reached)
 
 
-def epochs_asked(stream: StoredStream, sources: Set[str], decay: Decay, moments: Ints) -> list[Epoch]:
+def _lies_in(span: Span, lived: tuple[int, int] | None) -> bool:
+    """Whether an epoch may hold events of sources that have brought some between these times."""
+    return lived is not None and lived[0] < span.end and lived[1] >= span.start
+
+
+def epochs_asked(stream: StoredStream, sources: Set[str], decay: Decay, moments: Ints) -> list[Span]:
     """The epochs that can carry weight at one of these times: begun by then, and not wholly beyond the horizon."""
     if len(moments) == 0:
         return []
     horizon = decay.horizon * stream.unit.denominator / stream.unit.numerator
     reach = math.ceil(horizon) if math.isfinite(horizon) else math.inf  # ages are whole numbers
     ordered = sorted(moments.tolist())
+    lived = extent(stream, sorted(sources)) if sources else None
     least, most = ordered[0] - reach + 1, ordered[-1]
-    between = [
-        epoch
-        for epoch in stream.epochs
-        if epoch.start <= most and epoch.start + epoch.length > least and epoch.source in sources
-    ]
+    between = [epoch for epoch in stream.epochs if epoch.start <= most and epoch.end > least and _lies_in(epoch, lived)]
     if len(ordered) == 1:
         return between
     following = [ordered[bisect_left(ordered, epoch.start)] for epoch in between]

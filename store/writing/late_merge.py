@@ -12,12 +12,14 @@ from typing import Final
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.family import Sketch
 from sketches.question import Question
 from sketches.registry import FAMILIES, load, union
 from store.database import StoreError
+from store.keys import Epoch
 from store.writing.run import SKETCHES, Run
 
 KEY: Final = "source, start, length, family"
@@ -48,10 +50,22 @@ class MergedOverlap:
     repeats: int = 0
 
 
+def by_key(run: Run) -> pa.Table:
+    """The sketches of a run that are stored under keys; those of a whole stream that are stored in parts are not."""
+    sketches = run.tables.sketches
+    in_parts = [
+        name for name in pc.unique(sketches["family"]).to_pylist() if name in FAMILIES and FAMILIES[name].in_parts
+    ]
+    if not in_parts:
+        return sketches
+    apart = pc.and_(pc.is_in(sketches["family"], pa.array(in_parts)), pc.equal(sketches["length"], 0))
+    return sketches.filter(pc.invert(apart))
+
+
 def find_overlap(connection: duckdb.DuckDBPyConnection, run: Run) -> Overlap:
     """What must be merged: keys that occur twice in the run, or in the store outside the range the run replaces."""
     least, most = run.replacing or (0, 0)
-    connection.register("wane_sketches", run.tables.sketches)
+    connection.register("wane_sketches", by_key(run))
     stored = connection.sql(
         f"SELECT {KEY}, payload FROM sketches SEMI JOIN wane_sketches USING ({KEY}) "
         "WHERE stream = $stream AND NOT (start + length > $least AND start < $most AND $replacing)",
@@ -82,20 +96,22 @@ def merge_overlap(stream: str, overlap: Overlap, *, find_repeats: bool = False) 
     set_aside: list[tuple[object, ...]] = []
     repeats = dict.fromkeys(FAMILIES, 0)
     for key, payloads in new.items():
-        together = [_load_new(stream, key, payload) for payload in sorted(payloads)]
+        source, start, length, family = key
+        epoch = Epoch(source, start, length)
+        together = [load_new(stream, epoch, family, payload) for payload in sorted(payloads)]
         if key in stored:
             try:
                 together.insert(0, load(stored[key]))
             except CorruptError as error:
                 set_aside.append((*key, stored[key], str(error)))
-        merged = _union(stream, key, together)
+        merged = merge_all(stream, epoch, family, together)
         sketches.append((*key, merged.to_bytes()))
         if find_repeats and merged.abilities.forgives_repeats:
-            repeats[merged.family] += _repeats(together, merged)
+            repeats[merged.family] += repeats_between(together, merged)
     return MergedOverlap(_table(sketches, SKETCHES), _table(set_aside, SET_ASIDE), max(repeats.values()))
 
 
-def _repeats(parts: list[Sketch], merged: Sketch) -> int:
+def repeats_between(parts: list[Sketch], merged: Sketch) -> int:
     """How many events several parts have, at the least: what they count together beyond what their union counts."""
     try:
         together = merged.answer(_COUNT).upper
@@ -105,31 +121,31 @@ def _repeats(parts: list[Sketch], merged: Sketch) -> int:
     return max(0, round(apart - together))
 
 
-def _union(stream: str, key: Key, sketches: list[Sketch]) -> Sketch:
+def merge_all(stream: str, epoch: Epoch, family: str, sketches: list[Sketch]) -> Sketch:
+    """One sketch of all; `StoreError` where they were built with other settings."""
     try:
         return union(sketches)
     except IncompatibleError as error:
         raise StoreError(
-            f"stream {stream!r} was sketched with other settings before, at {_place(key)}: {error} "
+            f"stream {stream!r} was sketched with other settings before, at {_place(epoch)}: {error} "
             "(stored and new); restore the settings, or give the stream another name"
         ) from error
 
 
-def _load_new(stream: str, key: Key, payload: bytes) -> Sketch:
+def load_new(stream: str, epoch: Epoch, family: str, payload: bytes) -> Sketch:
+    """A sketch that a run brings; `StoreError` where its bytes are damaged."""
     try:
         return load(payload)
     except CorruptError as error:
-        *_, family = key
         raise StoreError(
-            f"the run brings a damaged {family} sketch of stream {stream!r}, {_place(key)}: {error}"
+            f"the run brings a damaged {family} sketch of stream {stream!r}, {_place(epoch)}: {error}"
         ) from error
 
 
-def _place(key: Key) -> str:
-    source, start, length, _ = key
-    if length:
-        return f"{source} from {start}"
-    return f"{source or 'all sources'} over all epochs"
+def _place(epoch: Epoch) -> str:
+    if epoch.length:
+        return f"{epoch.source} from {epoch.start}"
+    return f"{epoch.source or 'all sources'} over all epochs"
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Key, bytes]]:

@@ -71,7 +71,7 @@ def write_ledger(
     size: int,
     repeats: int,
 ) -> None:
-    """Enter a run with its files, rejects and labels; `AlreadyIngestedError` where it brings a known file.
+    """Enter a run with its files and rejects; `AlreadyIngestedError` where it brings a known file.
 
     `repeats` are those inside the run and those of what was stored before, as far as they were seen.
     """
@@ -91,18 +91,6 @@ def write_ledger(
             "INSERT INTO rejects VALUES ($1, $2, $3, $4, $5)",
             [generation, name, reject.reason, reject.rows, json.dumps(list(reject.examples), default=str)],
         )
-    if run.labels:
-        labels = {
-            "key": pa.array(list(run.labels), pa.uint64()),
-            "label": pa.array(list(run.labels.values()), pa.string()),
-        }
-        connection.register("wane_labels", pa.table(labels))
-        connection.execute(
-            "INSERT INTO labels SELECT $1, key, label FROM wane_labels "
-            "ANTI JOIN (SELECT key FROM labels WHERE stream = $1) USING (key)",
-            [name],
-        )
-        connection.unregister("wane_labels")
 
 
 def _forget(connection: duckdb.DuckDBPyConnection, stream: str, paths: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sketches.family import Sketch
+from sketches.registry import FAMILIES
 from sketches.units import SECOND, TimeUnit
 from store.database import StoreError
 from store.keys import Epoch, sketch_key, spans_epochs
@@ -85,7 +86,7 @@ class SketchTables:
             name: [getattr(epoch, name) for epoch, _ in rows] for name in ("source", "start", "length")
         }
         sketches["family"] = [sketch.family for _, sketch in rows]
-        sketches["payload"] = [sketch.to_bytes() for _, sketch in rows]
+        sketches["payload"] = [sketch.named(epoch.source).to_bytes() for epoch, sketch in rows]
         return cls(pa.table(totals, schema=EPOCHS), pa.table(sketches, schema=SKETCHES))
 
     @property
@@ -138,7 +139,6 @@ class Run:
     rejects: Sequence[Reject] = ()
     rows: int = 0
     conflicts: int = 0
-    labels: Mapping[int, str] = field(default_factory=dict)
     replacing: tuple[int, int] | None = None
     replaced_files: Sequence[str] = ()
     clock: int | None = None
@@ -148,15 +148,24 @@ class Run:
 
 def _under_stored_keys(sketches: pa.Table) -> pa.Table:
     """The sketches under the keys by which they are stored: all epochs of a family that covers many share one."""
-    if not any(map(spans_epochs, pc.unique(sketches["family"]).to_pylist())):
+    families = pc.unique(sketches["family"]).to_pylist()
+    spanning = list(filter(spans_epochs, families))
+    if not spanning:
         return sketches
+    apart = [sketches.filter(pc.equal(sketches["family"], family)) for family in spanning]
     rows = [
-        (*sketch_key(family, Epoch(source, start, length)), family, payload)
-        for source, start, length, family, payload in zip(
-            *(column.to_pylist() for column in sketches.columns), strict=True
-        )
+        (*(epoch if FAMILIES[family].is_earlier(payload) else sketch_key(family, epoch)), family, payload)
+        for table in apart
+        for epoch, family, payload in _keyed(table)
     ]
-    return pa.table({name: [row[at] for row in rows] for at, name in enumerate(SKETCHES.names)}, schema=SKETCHES)
+    moved = pa.table({name: [row[at] for row in rows] for at, name in enumerate(SKETCHES.names)}, schema=SKETCHES)
+    rest = sketches.filter(pc.invert(pc.is_in(sketches["family"], pa.array(spanning))))
+    return pa.concat_tables([rest, moved])
+
+
+def _keyed(sketches: pa.Table) -> Iterator[tuple[Epoch, str, bytes]]:
+    source, start, length, family, payload = (column.to_pylist() for column in sketches.columns)
+    return zip(map(Epoch._make, zip(source, start, length, strict=True)), family, payload, strict=True)
 
 
 def _shaped(name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:

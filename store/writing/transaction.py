@@ -10,21 +10,22 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import duckdb
 
 from sketches.encoding.envelope import FORMAT_VERSION
-from sketches.event_rules import MAX_TIME
 from sketches.formatting import counted
 from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, vacuum
-from store.keys import scope_fault
+from store.keys import is_in_parts, scope_fault
 from store.schema import check, create_store, migrate
-from store.writing.late_merge import KEY, MergedOverlap, find_overlap, merge_overlap
+from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap
 from store.writing.ledger import write_ledger
 from store.writing.run import Run, Stream
+from store.writing.settling import live_bytes, settle
+from store.writing.stream_parts import HeldParts, MergedParts, find_parts, merge_parts, write_parts
+from store.writing.totals import take_out, write_totals
 
-_EPOCH: Final = "source, start, length"
 _ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
 
 
@@ -46,14 +47,12 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
             for run in together:
                 _check_unit(connection, run.stream)
                 _check_scopes(connection, run)
-            overlaps = [find_overlap(connection, run) for run in together]
-        merged = [
-            merge_overlap(run.stream.name, overlap, find_repeats=run.stream.settings.get("unique") is True)
-            for run, overlap in zip(together, overlaps, strict=True)
-        ]
+            held = [(run, find_overlap(connection, run), find_parts(connection, run)) for run in together]
+        merged = [_merged(*found) for found in held]
         with connected(file, write=True, wait=wait) as connection:
             if check(connection, file) == generation:
-                _write(connection, list(zip(together, merged, strict=True)), generation + 1)
+                _write(connection, merged, generation + 1)
+                settle(connection)
                 return generation + 1
         if time.monotonic() >= deadline:
             raise StoreBusyError(f"{file} was changed by others each time this run was merged; waited {wait:.0f} s")
@@ -66,14 +65,34 @@ def _refuse_repeated_streams(runs: Sequence[Run]) -> None:
         raise StoreError(f"a commit takes one run a stream, not {len(names)} of {', '.join(repeated) or 'none'}")
 
 
-def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[tuple[Run, MergedOverlap]], generation: int) -> None:
+class _Merged(NamedTuple):
+    """A run, and what it and the store hold together."""
+
+    run: Run
+    by_key: MergedOverlap
+    in_parts: list[MergedParts]
+
+    @property
+    def repeats(self) -> int:
+        return max([self.by_key.repeats, *(one.repeats for one in self.in_parts)])
+
+
+def _merged(run: Run, overlap: Overlap, held: Sequence[HeldParts]) -> _Merged:
+    find_repeats = run.stream.settings.get("unique") is True
+    return _Merged(
+        run,
+        merge_overlap(run.stream.name, overlap, find_repeats=find_repeats),
+        [merge_parts(run, one, find_repeats=find_repeats) for one in held],
+    )
+
+
+def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], generation: int) -> None:
     used = bytes_used(connection)
     connection.begin()
     try:
-        used += sum(_write_run(connection, run, merged, generation) for run, merged in runs)
-        connection.execute("UPDATE wane SET generation = $1", [generation])
-        live = connection.execute("SELECT coalesce(sum(bytes), 0) FROM sketches").fetchall()[0][0]
-        vacuum(connection, wanted=used > _ROOM * int(live))
+        used += sum(_write_run(connection, merged, generation) for merged in runs)
+        connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
+        vacuum(connection, wanted=used > _ROOM * live_bytes(connection))
         connection.commit()
     except BaseException:
         connection.rollback()
@@ -81,31 +100,31 @@ def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[tuple[Run, Merg
     connection.execute("CHECKPOINT")  # a write-ahead log that is cut short loses commits without a word
 
 
-def _write_run(connection: duckdb.DuckDBPyConnection, run: Run, merged: MergedOverlap, generation: int) -> int:
+def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generation: int) -> int:
     """Write all that a run brings; returns how many bytes of payload that were."""
+    run = merged.run
     tables = {
         "wane_epochs": run.tables.epochs,
-        "wane_sketches": run.tables.sketches,
-        "wane_merged": merged.sketches,
-        "wane_aside": merged.set_aside,
+        "wane_sketches": by_key(run),
+        "wane_merged": merged.by_key.sketches,
+        "wane_aside": merged.by_key.set_aside,
     }
     for name, table in tables.items():
         connection.register(name, table)
     late = _late(connection, run.stream.name)
     if run.replacing is not None:
-        for table in ("epochs", "sketches", "set_aside"):
-            connection.execute(
-                f"DELETE FROM {table} WHERE stream = $1 AND start + length > $2 AND start < $3",
-                [run.stream.name, *run.replacing],
-            )
+        take_out(connection, run.stream.name, *run.replacing)
     sketches, size = _write_sketches(connection, run.stream.name, generation)
-    _write_epochs(connection, run.stream.name, run.clock)
+    segments, more = write_parts(connection, run.stream.name, merged.in_parts, generation)
+    write_totals(connection, run.stream.name, run.clock)
     repeats = run.repeats + merged.repeats
-    write_ledger(connection, run, generation, sketches=sketches, late=late, size=size, repeats=repeats)
+    write_ledger(
+        connection, run, generation, sketches=sketches + segments, late=late, size=size + more, repeats=repeats
+    )
     _write_stream(connection, run.stream)
     for name in tables:
         connection.unregister(name)
-    return size
+    return size + more
 
 
 def _check_unit(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
@@ -126,8 +145,11 @@ def _check_scopes(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     adds_nothing = run.tables.epochs.num_rows == 0 and run.replacing is None
     if adds_nothing or not connection.execute("FROM epochs WHERE stream = $1 LIMIT 1", [name]).fetchall():
         return
-    rows = connection.execute("SELECT DISTINCT family FROM sketches WHERE stream = $1 AND length = 0", [name])
-    stored = {family for (family,) in rows.fetchall()}
+    rows = connection.execute(
+        "SELECT family, length FROM sketches WHERE stream = $1 UNION SELECT family, 0 FROM heads WHERE stream = $1",
+        [name],
+    )
+    stored = {family for family, length in rows.fetchall() if length == 0 or is_in_parts(family)}
     fault = scope_fault(stored, run.tables.spanning_families, replacing=run.replacing is not None)
     if fault is not None:
         raise StoreError(f"stream {name!r}: {fault}")
@@ -165,7 +187,7 @@ def _late(connection: duckdb.DuckDBPyConnection, stream: str) -> int:
     """How many new events are late: their epoch ended before the newest event that was stored of their source."""
     (late,) = connection.execute(
         "SELECT coalesce(sum(events), 0)::BIGINT FROM wane_epochs "
-        "JOIN (SELECT source, max(newest) AS seen FROM epochs WHERE stream = $1 GROUP BY source) USING (source) "
+        "JOIN (SELECT source, newest AS seen FROM sources WHERE stream = $1) USING (source) "
         "WHERE start + length <= seen",
         [stream],
     ).fetchall()[0]
@@ -189,21 +211,6 @@ def _write_sketches(connection: duckdb.DuckDBPyConnection, stream: str, generati
         [stream, generation],
     ).fetchall()[0]
     return int(rows), int(size)
-
-
-def _write_epochs(connection: duckdb.DuckDBPyConnection, stream: str, clock: int | None) -> None:
-    """One row an epoch: what earlier runs brought and what this one brings, which is no later than its clock."""
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE summed AS SELECT {_EPOCH}, sum(events)::BIGINT AS events, "
-        "sum(weight) AS weight, min(oldest) AS oldest, max(newest) AS newest, max(latest) AS latest "
-        "FROM (SELECT *, least(newest, $2) AS latest FROM wane_epochs UNION ALL "
-        f"SELECT * EXCLUDE stream FROM epochs SEMI JOIN wane_epochs USING ({_EPOCH}) WHERE stream = $1) "
-        f"GROUP BY {_EPOCH}",
-        [stream, MAX_TIME if clock is None else clock],
-    )
-    _delete(connection, "epochs", _EPOCH, "summed", stream)
-    connection.execute("INSERT INTO epochs SELECT $1, * FROM summed ORDER BY source, start", [stream])
-    connection.execute("DROP TABLE summed")
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: str, stream: str) -> None:
