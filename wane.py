@@ -319,6 +319,7 @@ def _preview_lines(preview: Preview, unit: TimeUnit) -> Iterator[str]:
     if preview.replaced:
         start, end = (numbered_moment_text(moment, unit) for moment in preview.replaced)
         yield f"  would replace the epochs from {start} to {end}"
+    yield "  would keep   " + ", ".join(f"{name} = {value}" for name, value in preview.keeps.items())
     for path, original in preview.copies.items():
         yield f"  would skip   {path}: it has the content of {original}"
     for path in preview.changed:

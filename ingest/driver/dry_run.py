@@ -19,7 +19,7 @@ from ingest.driver.job import chosen_streams, start_spark
 from ingest.driver.progress import Progress
 from ingest.driver.reading import ParquetReading
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings
+from ingest.driver.settings import Settings, StreamSettings
 from ingest.driver.sketching import Reading, choose_reading, worker_settings
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.executor.chunk import sorted_labels
@@ -31,7 +31,7 @@ from sketches.decay import parse_decay
 from sketches.errors import WaneError
 from sketches.events import Events, Kind
 from sketches.family import Sketch
-from sketches.formatting import counted
+from sketches.formatting import counted, size_text
 
 EVENTS: Final = 10
 _LOOKED_AT: Final = 1_000  # rows that Spark reads for a preview
@@ -50,6 +50,7 @@ class Preview:
     events: list[dict[str, Any]] = field(default_factory=list)
     rejected: dict[str, dict[str, str | None]] = field(default_factory=dict)  # reason → an example
     unserved: dict[str, list[str]] = field(default_factory=dict)  # family → what it cannot serve
+    keeps: dict[str, object] = field(default_factory=dict)  # the settings that say how much is kept
     replaced: tuple[int, int] | None = None
     error: str | None = None
 
@@ -76,6 +77,7 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
         outcome.copies,
         outcome.changed,
         outcome.unreadable,
+        keeps=_keeps(work.settings),
         replaced=outcome.replaced,
         error=outcome.error,
     )
@@ -101,6 +103,11 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
                 reason: example_as_dict(rejects.examples[0]) for reason, rejects in sorted(tally.rejects.items())
             }
     return found
+
+
+def _keeps(settings: StreamSettings) -> dict[str, object]:
+    """The settings that say how much is kept, the budget as people write it."""
+    return settings.kept() | ({} if settings.budget is None else {"budget": size_text(settings.budget)})
 
 
 def _first_rows(reading: Reading) -> Mapping[str, pa.Array] | None:

@@ -28,6 +28,7 @@ from ingest.driver.summary import Summary
 from ingest.executor.tally import Tally, example_as_dict
 from sketches.errors import WaneError
 from store import InputFile, Reject, Run, SketchTables, Stream, commit
+from store.keys import WHOLE_STREAM
 from store.locks import run_lock
 from store.serving.catalogue import read_catalogue
 from store.writing.run import EPOCHS
@@ -58,7 +59,8 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
         generation = commit(settings.store, committed) if committed else None
         if committed:
             _note_revoked(works, settings)
-    return Summary([work.outcome for work in works], generation, time.perf_counter() - begun)
+    size = settings.store.stat().st_size if committed else 0
+    return Summary([work.outcome for work in works], generation, time.perf_counter() - begun, size)
 
 
 def chosen_streams(settings: Settings, options: RunOptions) -> list[StreamSettings]:
@@ -95,16 +97,16 @@ def _now() -> datetime:
 def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: datetime, progress: Progress) -> Run | None:
     """Sketch the files of a stream with Spark, as a run for the store; None where no file could be read."""
     outcome = work.outcome
-    kind = work.kind
+    kind, earlier = work.kind, work.earlier
     tables: list[pa.Table] = []
     tally, read, replaced = Tally(), list[FoundFile](), list[InputFile]()
     if work.inputs.new:
-        new = sketch_files(work.settings, work.inputs.new, kind, spark(), started, progress)
+        new = sketch_files(work.settings, work.inputs.new, kind, spark(), started, progress, earlier)
         kind, tally, read = new.kind, new.tally, list(new.files)
         tables.append(new.table)
         outcome.unreadable |= new.unreadable
     if work.reread:
-        old = sketch_files(work.settings, work.reread, kind, spark(), started, progress, work.replacing)
+        old = sketch_files(work.settings, work.reread, kind, spark(), started, progress, earlier, work.replacing)
         if old.unreadable:
             path, reason = next(iter(old.unreadable.items()))
             raise WaneError(f"the backfill must read {path} again, and cannot: {reason}")
@@ -136,9 +138,8 @@ def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: dateti
     outcome.epochs = len(pc.unique(sketched.epochs["start"]))
     outcome.sketches = sketched.sketches.num_rows
     outcome.bytes = int(pc.sum(pc.binary_length(sketched.sketches["payload"])).as_py() or 0)
-    settings = work.settings.described() | ({"kind": str(kind)} if kind is not None else {})
     return Run(
-        Stream(work.settings.name, work.settings.epoch, work.settings.unit, settings),
+        Stream(work.settings.name, work.settings.epoch, work.settings.unit, work.described(kind)),
         sketched,
         started,
         _now(),
@@ -191,12 +192,16 @@ def _input_file(file: FoundFile, tally: Tally) -> InputFile:
 
 
 def _sketched(tables: Sequence[pa.Table], settings: StreamSettings) -> SketchTables:
-    rows = pa.concat_tables([table.drop_columns("tally") for table in tables] or [empty_table(settings)])
-    rows = rows.append_column("length", pa.repeat(pa.scalar(settings.epoch, pa.int64()), rows.num_rows))
-    sketches = [
-        rows.select(["source", "start", "length", family])
-        .rename_columns(["source", "start", "length", "payload"])
-        .append_column("family", pa.repeat(pa.scalar(family), rows.num_rows))
-        for family in settings.families
-    ]
-    return SketchTables(rows.select(EPOCHS.names), pa.concat_tables(sketches))
+    """The rows of workers as the store takes them: totals of sources and epochs, and the sketches of each family."""
+    rows = pa.concat_tables(tables or [empty_table(settings)])
+    of_epoch = pc.is_valid(rows["source"])
+    rows = rows.append_column("length", pc.if_else(of_epoch, settings.epoch, WHOLE_STREAM.length))
+    names = rows["source"].fill_null(WHOLE_STREAM.source)
+    rows = rows.set_column(rows.schema.get_field_index("source"), "source", names)
+    sketches = []
+    for family in settings.families:
+        some = rows.filter(pc.is_valid(rows[family]))
+        columns = {name: some[name] for name in ("source", "start", "length")}
+        columns |= {"payload": some[family], "family": pa.repeat(pa.scalar(family), some.num_rows)}
+        sketches.append(pa.table(columns))
+    return SketchTables(rows.filter(of_epoch).select(EPOCHS.names), pa.concat_tables(sketches))

@@ -15,6 +15,11 @@ from sketches.units import TimeUnit
 
 LONGEST: Final = 10_000  # characters of an expression
 _LEAST_STEP: Final = 1e-9
+_MOST_DETAIL: Final = 1 << 20
+_MOST_EACH: Final = 1 << 31
+_SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(kB|MB|GB|TB)")
+_BYTES: Final = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_LEAST_BUDGET: Final = 10_000  # bytes
 _LABEL: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,40}")  # short enough to stand beside an axis
 
 
@@ -107,3 +112,40 @@ def flag_setting(file: Path, where: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise SettingsError(f"{file}: {where} is {shown(value)}; it must be true or false")
     return value
+
+
+def span_setting(file: Path, where: str, value: object, unit: TimeUnit) -> int | None:
+    """A length of time in whole units; None where it is "none"."""
+    return None if value == "none" else whole_units(file, where, value, unit)
+
+
+def detail_setting(file: Path, where: str, value: object) -> int:
+    """A whole number from 1, or 0 for the word "all"."""
+    if value == "all":
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_DETAIL:
+        raise SettingsError(
+            f'{file}: {where} is {shown(value)}; it must be a whole number from 1 to {_MOST_DETAIL:,}, or "all"'
+        )
+    return value
+
+
+def number_setting(file: Path, where: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_EACH:
+        raise SettingsError(
+            f"{file}: {where} is {shown(value)}; it must be a whole number from 0 to {_MOST_EACH:,}, such as 100"
+        )
+    return value
+
+
+def size_setting(file: Path, where: str, value: object) -> int | None:
+    """Bytes of a text such as "1 MB"; None where it is "none"."""
+    if value == "none":
+        return None
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    size = int(Fraction(match[1]) * _BYTES[match[2]]) if match is not None else 0
+    if not _LEAST_BUDGET <= size < 1 << 62:
+        raise SettingsError(
+            f'{file}: {where} is {shown(value)}; it must be a size of at least 10 kB, such as "500 kB" or "1 MB"'
+        )
+    return size

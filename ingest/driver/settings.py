@@ -9,8 +9,7 @@ import inspect
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
@@ -18,22 +17,27 @@ from ingest.driver.setting_values import (
     LONGEST,
     SettingsError,
     choice_setting,
+    detail_setting,
     flag_setting,
     label_setting,
+    number_setting,
     seed_setting,
     share_setting,
     shown,
+    size_setting,
+    span_setting,
     step_setting,
     text_setting,
     time_limit,
     unit_setting,
     whole_units,
 )
-from sketches.durations import format_duration
+from ingest.driver.stream_settings import DEFAULT_DETAIL, StreamSettings, keywords_of
 from sketches.errors import WaneError
 from sketches.event_rules import ROLES
 from sketches.events import Events
 from sketches.family import DEFAULT_DELTA, DEFAULT_EPSILON
+from sketches.formatting import listed
 from sketches.question import Counting
 from sketches.registry import DEFAULT_FAMILIES, FAMILIES
 from sketches.suggestions import closest
@@ -44,74 +48,9 @@ __all__ = ["Settings", "SettingsError", "StreamSettings", "read_settings"]
 
 _LARGEST: Final = 1 << 20  # bytes of a settings file
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
-_SHARED: Final = ("seed", "unit", "span", "counting")  # keywords of `build` that a stream sets for all its families
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSettings:
-    """One stream: a mapping from raw columns to events, and how they are sketched. Times are in units of the stream."""
-
-    name: str
-    inputs: tuple[str, ...]  # absolute globs
-    format: str
-    expressions: Mapping[str, str]  # by role
-    unit: TimeUnit
-    epoch: int
-    epsilon: float
-    delta: float
-    seed: int
-    families: tuple[str, ...]
-    max_future: int | None
-    max_age: int | None
-    schema: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # family → its own keywords
-    value_unit: str = ""  # what axes are labelled with
-    weight_unit: str = ""
-    weight_step: Fraction = Fraction(1)  # sketches hold whole multiples of it
-    counting: Counting = "events"
-    repeats: str = "forgive"
-    unique: bool = False  # the user says that no event comes twice
-
-    def build_keywords(self, family: str) -> dict[str, Any]:
-        """The keywords of a family's `build`: those of the stream that it takes, and its own."""
-        shared = {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "seed": self.seed,
-            "unit": self.unit,
-            "span": self.epoch,
-            "counting": self.counting,
-        }
-        known = inspect.signature(FAMILIES[family].build).parameters
-        return {name: value for name, value in shared.items() if name in known} | dict(self.extra.get(family, {}))
-
-    def fixed(self) -> dict[str, object]:
-        """The settings that cannot change once a stream holds events: sketches with others do not merge."""
-        return {
-            "time_unit": format_duration(self.unit.numerator / self.unit.denominator),
-            "epoch": format_duration(self.epoch * self.unit.numerator / self.unit.denominator),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "seed": self.seed,
-            "weight_step": int(self.weight_step) if self.weight_step.denominator == 1 else float(self.weight_step),
-            "counting": self.counting,
-            **{family: dict(keywords) for family, keywords in self.extra.items() if keywords},
-        }
-
-    def described(self) -> dict[str, object]:
-        """All settings of the stream that the store keeps, as JSON."""
-        return {
-            **self.fixed(),
-            "input": list(self.inputs),
-            "format": self.format,
-            **self.expressions,
-            "families": list(self.families),
-            "value_unit": self.value_unit,
-            "weight_unit": self.weight_unit,
-            "repeats": self.repeats,
-            "unique": self.unique,
-        }
+_KEPT: Final = ("detail", "per_source", "fine")  # keywords of `build` for families that keep one sketch of a stream
+_SHARED: Final = ("seed", "unit", "span", "counting", *_KEPT)  # those that a stream sets for all its families
+_ROWS: Final = ("events", "sources")  # those that are no settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +105,9 @@ _STREAM_KEYS: Final = (
     "epoch",
     "epsilon",
     "delta",
+    *_KEPT,
+    "retention",
+    "budget",
     "seed",
     "families",
     "max_future",
@@ -200,6 +142,7 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
     unit = unit_setting(file, f"{where}.time_unit", entry.get("time_unit", "1s"))
     families = _families(file, where, entry)
     schema = entry.get("schema")
+    kept = _kept(file, where, entry, unit, families)
     return StreamSettings(
         name=name,
         inputs=inputs,
@@ -222,7 +165,35 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         counting=cast(Counting, choice_setting(file, where, "counting", entry, get_args(Counting))),
         repeats=choice_setting(file, where, "repeats", entry, ("forgive", "count")),
         unique=flag_setting(file, f"{where}.unique", entry.get("unique", False)),
+        **kept,
     )
+
+
+def _kept(
+    file: Path, where: str, entry: Mapping[str, object], unit: TimeUnit, families: tuple[str, ...]
+) -> dict[str, Any]:
+    """How much a stream keeps besides what its accuracy asks for, and how long."""
+    for name in (*_KEPT, "budget"):
+        taking = [
+            known for known, one in FAMILIES.items() if (one.in_parts if name == "budget" else name in keywords_of(one))
+        ]
+        if name in entry and not set(taking) & set(families):
+            raise SettingsError(
+                f"{file}: {where}.{name} is set, but no family of the stream has it; {listed(taking)} would"
+            )
+    found = {
+        "detail": detail_setting(file, f"{where}.detail", entry.get("detail", DEFAULT_DETAIL)),
+        "per_source": number_setting(file, f"{where}.per_source", entry.get("per_source", 0)),
+        "fine": span_setting(file, f"{where}.fine", entry.get("fine", "none"), unit),
+        "retention": span_setting(file, f"{where}.retention", entry.get("retention", "none"), unit),
+        "budget": size_setting(file, f"{where}.budget", entry.get("budget", "none")),
+    }
+    if found["fine"] is not None and found["retention"] is not None and found["fine"] > found["retention"]:
+        raise SettingsError(
+            f"{file}: {where}.fine is {shown(entry['fine'])}; it must be at most the retention, "
+            f"{shown(entry['retention'])}, after which events are dropped"
+        )
+    return found
 
 
 def _known(file: Path, where: str, table: Mapping[str, object], names: tuple[str, ...]) -> None:
@@ -303,8 +274,8 @@ def _extra(file: Path, where: str, entry: Mapping[str, Any], families: tuple[str
             raise SettingsError(f"{file}: {where}.{family} has settings, but families does not name {family!r}")
         if family not in families:
             continue
-        keywords = inspect.signature(FAMILIES[family].build).parameters
-        own = tuple(name for name in keywords if name != "events" and name not in _SHARED)
+        keywords = keywords_of(FAMILIES[family])
+        own = tuple(name for name in keywords if name not in _ROWS and name not in _SHARED)
         _known(file, f"{where}.{family}", table, own)
         needed = [name for name in own if keywords[name].default is inspect.Parameter.empty and name not in table]
         if needed:

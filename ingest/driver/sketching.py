@@ -1,4 +1,4 @@
-"""Sketching files with Spark: one table of sketches by source and epoch, and a tally of what was read.
+"""Sketching files with Spark: one table of totals and sketches, and a tally of what was read.
 
 A file that cannot be read, or that changes while it is read, is left out, and the others are read again: the table
 never holds a part of a file.
@@ -7,7 +7,7 @@ never holds a part of a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
@@ -26,7 +26,7 @@ from ingest.driver.spark import JobError, first_line
 from ingest.executor.columns import Conversion
 from ingest.executor.tally import Tally
 from ingest.executor.worker import merge
-from ingest.executor.worker_settings import WorkerSettings
+from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings
 from sketches.event_rules import MAX_TIME
 from sketches.events import Kind
 from sketches.family import Sketch
@@ -46,7 +46,7 @@ class SketchedFiles:
     """The rows of `ingest.executor.worker` for some files, which files these are, and why others were left out."""
 
     kind: Kind | None
-    table: pa.Table
+    table: pa.Table  # rows without a source hold sketches of the whole stream
     tally: Tally
     files: Sequence[FoundFile]
     unreadable: Mapping[str, str]
@@ -59,6 +59,7 @@ def sketch_files(
     spark: SparkSession,
     started: datetime,
     progress: Progress,
+    earlier: Mapping[str, EarlierEpochs],
     within: tuple[int, int] | None = None,
 ) -> SketchedFiles:
     """Sketch whole files; of their events only those `within` a range of times, if one is given."""
@@ -73,7 +74,7 @@ def sketch_files(
         left = [file for file in left if file.path not in unreadable]
         if not left:
             break
-        how = worker_settings(settings, reading, kind, started, within)
+        how = replace(worker_settings(settings, reading, kind, started, within), earlier=earlier)
         try:
             with progress.watching(spark.sparkContext, f"sketching {settings.name}"):
                 table = _collect(spark, reading, how)
@@ -139,13 +140,14 @@ def _families(settings: StreamSettings, kind: Kind | None = None) -> tuple[tuple
                 f"family {family.family!r} takes values of kind {', '.join(family.abilities.kinds)}, but those of "
                 f"stream {settings.name!r} are of kind {kind}"
             )
-    return tuple((family, settings.build_keywords(family.family)) for family in chosen)
+    return tuple((family, settings.build_keywords(family)) for family in chosen)
 
 
 def empty_table(settings: StreamSettings) -> pa.Table:
-    """No rows, in the schema of a worker's output."""
+    """No rows, in the schema of a worker's output but for tallies."""
     conversion = Conversion(Kind.INTEGER, settings.unit)
-    return WorkerSettings(conversion, settings.epoch, _families(settings)).schema.empty_table()
+    schema = WorkerSettings(conversion, settings.epoch, _families(settings)).schema
+    return schema.empty_table().drop_columns("tally")
 
 
 def _named_in(error: BaseException, files: Sequence[FoundFile]) -> dict[str, str]:
@@ -162,9 +164,10 @@ def _reason(text: str, path: str) -> str:
 
 
 def _collect(spark: SparkSession, reading: Reading, how: WorkerSettings) -> pa.Table:
-    """Partial sketches from every task, merged by source and epoch, as one table here.
+    """Partial sketches from every task, merged by source and epoch or for the whole stream, as one table here.
 
-    The workers merge them. A small run has few, which are merged here: a shuffle would take longer.
+    The workers merge them. Each task makes one of the whole stream, and these meet in one task, for their rows have no
+    source. A small run has few sketches, which are merged here: a shuffle would take longer.
     """
     frame, tasks = reading.sketches(spark, how)
     if tasks == 0:
@@ -186,12 +189,12 @@ def _sorted(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _split(table: pa.Table) -> tuple[Tally, pa.Table]:
-    """The tallies of all tasks as one, and the rows with sketches."""
+    """The tallies of all tasks as one, and the other rows."""
     tally = Tally()
     for data in table["tally"].drop_null().to_pylist():
         tally.merge_bytes(data)
     tally.files = {_path_of(name): file for name, file in tally.files.items()}
-    return tally, table.filter(pc.is_valid(table["source"]))
+    return tally, table.filter(pc.is_null(table["tally"])).drop_columns("tally")
 
 
 def _path_of(name: str) -> str:

@@ -10,7 +10,9 @@ from typing import Any, Final
 from ingest.driver.input_files import FoundFile, Inputs, compare, find_files
 from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import SettingsError, StreamSettings
+from ingest.driver.stream_settings import fixed_part
 from ingest.driver.summary import StreamOutcome
+from ingest.executor.worker_settings import EarlierEpochs
 from sketches.errors import WaneError
 from sketches.events import Kind
 from sketches.formatting import listed
@@ -37,6 +39,31 @@ class StreamWork:
     @property
     def is_needed(self) -> bool:
         return bool(self.inputs.new or self.inputs.copies or self.replacing)
+
+    @property
+    def earlier(self) -> dict[str, EarlierEpochs]:
+        """By family the epochs of which the store goes on to hold sketches in the family's earlier form.
+
+        Epochs that a backfill replaces are not among them: they are read anew.
+        """
+        if self.stored is None:
+            return {}
+        begin, end = self.replacing or (0, 0)
+        found = {}
+        for name in self.settings.families:
+            keys = frozenset(key for key in self.stored.earlier_keys(name) if not begin <= key[1] < end)
+            if keys and (family := FAMILIES[name].earlier) is not None:
+                keywords = self.settings.build_keywords(family) | _earlier_settings(self.stored, name)
+                found[name] = EarlierEpochs(keys, keywords)
+        return found
+
+    def described(self, kind: Kind | None) -> dict[str, object]:
+        """The settings that the store keeps of the stream from now on."""
+        known: dict[str, object] = {} if kind is None else {"kind": str(kind)}
+        if self.stored is not None:
+            names = [name for name in self.settings.families if self.stored.earlier_keys(name)]
+            known |= {"earlier": {name: _earlier_settings(self.stored, name) for name in names}} if names else {}
+        return self.settings.described() | known
 
     @property
     def kind(self) -> Kind | None:
@@ -72,10 +99,13 @@ def _check_fixed(stream: StreamSettings, stored: StoredStream | None) -> None:
     if stored is not None and "counting" not in stored.described:
         before |= _own_before_choices(stored)
     for name, value in stream.fixed().items():
-        if name in before and before[name] != value:
+        if name not in before:
+            continue
+        built = fixed_part(name, before[name]) if name in FAMILIES else before[name]
+        if built != value:
             raise SettingsError(
                 f"{name} of stream {stream.name!r} is {value!r}, but its stored sketches were built with "
-                f"{before[name]!r} and do not merge with others; set it to that, or give the stream another name"
+                f"{built!r} and do not merge with others; set it to that, or give the stream another name"
             )
 
 
@@ -106,6 +136,15 @@ def _check_scopes(stream: StreamSettings, stored: StoredStream | None, *, replac
 
 def _stored_settings(stored: StoredStream | None) -> Mapping[str, Any]:
     return {} if stored is None else stored.described
+
+
+def _earlier_settings(stored: StoredStream, family: str) -> dict[str, Any]:
+    """The accuracy for which sketches of a family's earlier form were built: it was fixed, and is remembered since."""
+    described = stored.described
+    if (remembered := described.get("earlier", {}).get(family)) is not None:
+        return dict(remembered)
+    stated = {**described, **described.get(family, {})}
+    return {name: stated[name] for name in ("epsilon", "delta") if name in stated}
 
 
 def _with_backfill(work: StreamWork, options: RunOptions, wanted: tuple[int, int]) -> StreamWork:

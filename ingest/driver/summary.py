@@ -35,8 +35,8 @@ class StreamOutcome:
     furthest_ahead: float = 0.0  # seconds
     sources: int = 0
     epochs: int = 0
-    sketches: int = 0
-    bytes: int = 0
+    sketches: int = 0  # that the workers sent: they are merged with those that are stored
+    bytes: int = 0  # of these
     replaced: tuple[int, int] | None = None
     copies: dict[str, str] = field(default_factory=dict)  # path → the same content
     changed: list[str] = field(default_factory=list)
@@ -52,8 +52,8 @@ class StreamOutcome:
         yield f"{self.stream}: {counted(self.rows, 'row')} of {files}"
         if self.sketches:
             yield (
-                f"  {counted(self.sketches, 'sketch', 'sketches')} of {self.bytes / 1e6:,.2f} MB for "
-                f"{counted(self.sources, 'source')} in {counted(self.epochs, 'epoch')}"
+                f"  {counted(self.sources, 'source')} in {counted(self.epochs, 'epoch')}, sent to the store as "
+                f"{counted(self.sketches, 'sketch', 'sketches')} of {self.bytes / 1e6:,.2f} MB"
             )
         for reason, rows in self.rejected.items():
             yield f"  rejected {counted(rows, 'row')}: {reason} (wane info shows some)"
@@ -97,6 +97,7 @@ class Summary:
     outcomes: list[StreamOutcome]
     generation: int | None = None  # None: there was nothing to commit
     seconds: float = 0.0
+    store_bytes: int = 0  # after the commit
 
     @property
     def rows(self) -> int:
@@ -108,6 +109,7 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "rows": self.rows,
             "rows_per_second": round(self.rows / self.seconds) if self.seconds else 0,
+            "store_bytes": self.store_bytes,
             "streams": [
                 {name: getattr(outcome, name) for name in outcome.__dataclass_fields__} for outcome in self.outcomes
             ],
@@ -128,7 +130,8 @@ class Summary:
             yield f"Nothing to commit; took {self.seconds:.1f} s."
         else:
             speed = f", {self.rows / self.seconds:,.0f} rows per second" if self.rows and self.seconds else ""
-            yield f"Committed as generation {self.generation} in {self.seconds:.1f} s{speed}."
+            size = f"; the store takes {self.store_bytes / 1e6:,.2f} MB" if self.store_bytes else ""
+            yield f"Committed as generation {self.generation} in {self.seconds:.1f} s{speed}{size}."
 
     def problems(self) -> Iterator[str]:
         """Only what needs attention."""
