@@ -85,9 +85,7 @@ def test_the_way_the_rows_came_leaves_no_trace(raw: list[Raw], chosen: Settings,
     again = raw + raw[: len(raw) // 2]
     random.shuffle(again)  # type: ignore[attr-defined]
     edges = sorted(random.choices(range(len(again) + 1), k=4))  # type: ignore[attr-defined]
-    batches = [
-        sampled(again[begin:end], chosen) for begin, end in zip([0, *edges], [*edges, len(again)], strict=True)
-    ]
+    batches = [sampled(again[begin:end], chosen) for begin, end in zip([0, *edges], [*edges, len(again)], strict=True)]
     one_by_one = batches[0]
     for batch in batches[1:]:
         one_by_one = one_by_one.merge(batch)
@@ -199,9 +197,7 @@ def test_every_time_has_the_first_complete_level() -> None:
     """Brute force over times: the finest level whose cut lies before it."""
     sample = sampled(spread(1200, 11), Settings(20))
     times = np.arange(-3, 405)
-    for found, cuts in zip(
-        sample.cuts.levels_at(times), (sample.cuts.of_weight, sample.cuts.of_count), strict=True
-    ):
+    for found, cuts in zip(sample.cuts.levels_at(times), (sample.cuts.of_weight, sample.cuts.of_count), strict=True):
         assert found.tolist() == [next(i for i in range(LEVELS) if cuts[i] < time) for time in times]
 
 
