@@ -276,6 +276,9 @@ def _extra(file: Path, where: str, entry: Mapping[str, Any], families: tuple[str
             continue
         keywords = keywords_of(FAMILIES[family])
         own = tuple(name for name in keywords if name not in _ROWS and name not in _SHARED)
+        for name in _KEPT:
+            if name in table:
+                raise SettingsError(f"{file}: {where}.{family}.{name} is a setting of the stream; put it in [{where}]")
         _known(file, f"{where}.{family}", table, own)
         needed = [name for name in own if keywords[name].default is inspect.Parameter.empty and name not in table]
         if needed:
@@ -288,6 +291,9 @@ def _extra(file: Path, where: str, entry: Mapping[str, Any], families: tuple[str
                 f"{file}: {where}.{family}.basis is 'count', which answers no question of a store: its sketches are "
                 "kept by time; ask for the newest events by their number with the decay last:10000"
             )
+        for name, value in table.items():
+            if type(keywords[name].default) is int and type(value) is not int:
+                raise SettingsError(f"{file}: {where}.{family}.{name} is {shown(value)}; it must be a whole number")
         if "decay" in table:
             text_setting(file, f"{where}.{family}.decay", table["decay"])
         try:

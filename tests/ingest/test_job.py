@@ -23,7 +23,7 @@ from sketches import Question
 from store import Store
 from store.locks import RunningError, run_lock
 from store.serving.report import report
-from tests.support.runs import BOTH, configure, expected, ingest, outcome_of, stored, table_of, wane, write
+from tests.support.runs import BOTH, configure, expected, ingest, outcome_of, stored, table_of, totals, wane, write
 from tests.support.stores import content
 from tests.support.streams import STREAMS, Stream, joined
 from wane import main
@@ -53,9 +53,7 @@ def test_every_epoch_holds_the_sketch_of_its_events(spark: SparkSession, tmp_pat
     assert stored(settings) == wanted
     assert summary.exit_code == 0
     assert summary.outcomes[0].rows == ROWS
-    epochs = content(settings.store)["epochs"]
-    assert sum(row[4] for row in epochs) == ROWS
-    assert sum(row[5] for row in epochs) == float(rows.w.sum())
+    assert totals(settings) == (ROWS, float(rows.w.sum()))
 
 
 @pytest.mark.parametrize("name", ["late", "keys"])
@@ -71,7 +69,7 @@ def test_many_tasks_merge_on_the_workers(
     monkeypatch.setattr(sketching, "_FEW_TASKS", 3)
     assert ingest(settings, spark).outcomes[0].rows == len(rows)
     assert stored(settings) == expected(rows)
-    assert sum(row[4] for row in content(settings.store)["epochs"]) == len(rows)
+    assert totals(settings)[0] == len(rows)
     here = configure(tmp_path, BOTH, name="here")
     monkeypatch.setattr(sketching, "_FEW_TASKS", 1000)
     monkeypatch.setattr(sketching, "_BATCH_BYTES", 10_000)
@@ -149,7 +147,7 @@ def test_the_same_file_under_two_names_is_read_once(spark: SparkSession, tmp_pat
     again = ingest(settings, None)
     assert list(again.outcomes[0].copies) == [str(tmp_path / "raw/c.parquet")]
     assert content(settings.store)["epochs"] == before["epochs"]
-    assert content(settings.store)["sketches"] == before["sketches"]
+    assert content(settings.store)["segments"] == before["segments"]
     assert ingest(settings, None).generation is None, "the copy is known now"
 
 
@@ -195,7 +193,7 @@ def test_a_backfill_replaces_its_epochs_and_no_others(spark: SparkSession, tmp_p
     old, new = expected(rows), expected(joined([mended, second]))
     wanted = {key: (new if edge - 600 <= key[1] < edge + 600 else old)[key] for key in old}
     assert stored(settings) == wanted
-    assert sum(row[4] for row in content(settings.store)["epochs"]) == ROWS
+    assert totals(settings)[0] == ROWS
 
 
 def test_a_backfill_of_everything_settles_a_changed_file(spark: SparkSession, tmp_path: Path) -> None:
@@ -240,7 +238,7 @@ def test_a_backfill_reads_the_same_content_once(spark: SparkSession, tmp_path: P
     for _ in range(2):
         assert ingest(settings, spark, backfill=everything).exit_code == 0
         assert stored(settings) == sample_of(rows)
-        assert sum(row[4] for row in content(settings.store)["epochs"]) == ROWS
+        assert totals(settings)[0] == ROWS
 
 
 def test_a_copy_of_a_file_that_was_not_read_waits_too(
@@ -347,7 +345,7 @@ def test_rows_that_cannot_be_events_are_counted_and_shown(spark: SparkSession, t
     outcome = ingest(settings, spark).outcomes[0]
     assert outcome.rejected == dict.fromkeys(sorted(bad), 15)
     assert outcome.rows == ROWS
-    assert sum(row[4] for row in content(settings.store)["epochs"]) == ROWS - 15 * len(bad)
+    assert totals(settings)[0] == ROWS - 15 * len(bad)
     shown = {reject["reason"]: reject for reject in report(settings.store)["streams"][0]["rejects"]}
     assert {reason: reject["rows"] for reason, reject in shown.items()} == dict.fromkeys(bad, 15)
     examples = shown[NEGATIVE]["examples"]
@@ -410,7 +408,7 @@ def test_rows_that_do_not_parse_are_rejected(spark: SparkSession, tmp_path: Path
     outcome = ingest(settings, spark).outcomes[0]
     assert outcome.rows == 105
     assert sum(outcome.rejected.values()) == 5, outcome.rejected
-    assert sum(row[4] for row in content(settings.store)["epochs"]) == 100
+    assert totals(settings)[0] == 100
 
 
 def test_broken_json_lines_are_rejected(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import Settings, read_settings
 from ingest.driver.summary import Summary
 from sketches import Events, Integral, Sample
+from sketches.registry import FAMILIES
 from tests.support.stores import content, payloads
 from tests.support.streams import Stream
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EPOCH = 600
+WHOLE = ("", 0, "sample")  # the key of the sketch of a stream
 DECAY = "window:20m"
 BOTH = f'families = ["sample", "integral"]\n[streams.calls.integral]\ndecay = "{DECAY}"\n'
 
@@ -74,22 +76,41 @@ def ingest(settings: Settings, spark: SparkSession | None, **options: Any) -> Su
 
 
 def expected(rows: Stream, sources: Sequence[str] = ("north", "south"), **accuracy: Any) -> dict[Any, bytes]:
-    """The payloads that one machine makes of all the rows, by source, epoch and family."""
+    """The payloads that one machine makes of all the rows: of the stream, and by source, epoch and family."""
     keywords: dict[str, Any] = {"epsilon": 0.2} | accuracy
     whose = rows.ids % len(sources)
     starts = rows.t - rows.t % EPOCH
-    found = {}
+    names = [sources[number] for number in whose.tolist()]
+    found = {WHOLE: Sample.build(Events.of(rows.ids, rows.t, rows.v, rows.w), sources=names, **keywords).to_bytes()}
     for number, source in enumerate(sources):
         for start in np.unique(starts[whose == number]).tolist():
             part = rows.take((whose == number) & (starts == start))
             events = Events.of(part.ids, part.t, part.v, part.w)
-            found[source, start, "sample"] = Sample.build(events, **keywords).to_bytes()
             found[source, start, "integral"] = Integral.build(events, decay=DECAY, **keywords).to_bytes()
     return found
 
 
 def stored(settings: Settings) -> dict[Any, bytes]:
-    return payloads(settings.store)
+    """The payloads in the store: those by source and epoch, and the sketch of the stream put together from its parts."""
+    found: dict[Any, bytes] = dict(payloads(settings.store))
+    whole = content(settings.store)
+    for stream, family, *_, head in whole["heads"]:
+        segments = sorted(row[2:] for row in whole["segments"] if row[:2] == (stream, family))
+        sketch, damaged = FAMILIES[family].from_parts(head, [row[-1] for row in segments])
+        assert not damaged
+        found["", 0, family] = sketch.to_bytes()
+    return found
+
+
+def totals(settings: Settings) -> tuple[int, float]:
+    """Rows and weight of all epochs, which are those of all sources too."""
+    whole = content(settings.store)
+    by_epoch, by_source = (
+        (sum(row[at] for row in whole[name]), sum(row[at + 1] for row in whole[name]))
+        for name, at in (("epochs", 3), ("sources", 2))
+    )
+    assert by_epoch == by_source
+    return by_epoch
 
 
 def outcome_of(path: Path) -> dict[str, Any]:
@@ -97,7 +118,10 @@ def outcome_of(path: Path) -> dict[str, Any]:
     whole = content(path)
     return {
         "sketches": [(*row[:5], row[-1]) for row in whole["sketches"]],
+        "heads": [(*row[:2], row[-1]) for row in whole["heads"]],
+        "segments": [(*row[:5], row[-1]) for row in whole["segments"]],
         "epochs": whole["epochs"],
+        "sources": whole["sources"],
         "set_aside": whole["set_aside"],
         "rejects": sorted((row[1], row[2], row[3]) for row in whole["rejects"]),
         "files": sorted(row[1:] for row in whole["files"]),

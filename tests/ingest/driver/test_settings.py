@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 from datetime import date
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from demo.run import SETTINGS as DEMO
 from ingest.driver.settings import Settings, SettingsError, read_settings
-from sketches import registry
+from sketches import Integral, Sample, registry
 from sketches.digests.histogram import Histogram
 from sketches.event_rules import MAX_TIME, ROLES
 from sketches.events import Events
@@ -193,13 +194,66 @@ def test_families_bring_their_own_settings(tmp_path: Path) -> None:
     }
     calls = read_settings(write(tmp_path, stream)).streams["calls"]
     shared = {"epsilon": 0.1, "delta": 0.05, "seed": 7, "unit": TimeUnit(1, 1000)}
-    assert calls.build_keywords("sample") == shared
-    assert calls.build_keywords("integral") == shared | {"decay": "exp:half_life=1h", "counting": "events"}
+    assert calls.build_keywords(Sample) == shared | {"detail": 16, "per_source": 0, "fine": 0}
+    assert calls.build_keywords(Integral) == shared | {"decay": "exp:half_life=1h", "counting": "events"}
+
+
+def test_how_much_a_stream_keeps(tmp_path: Path) -> None:
+    """The settings reach the sample in its own units, and the store as people wrote them."""
+    plain = read_settings(write(tmp_path, NEEDED)).streams["calls"]
+    assert plain.detail == inspect.signature(Sample.build).parameters["detail"].default
+    assert plain.kept() == {"epsilon": 0.05, "delta": 0.05, "detail": 16, "per_source": 0}
+    stated = {"detail": "all", "per_source": 100, "fine": "7d", "retention": "90d", "budget": "1.5 MB"}
+    calls = read_settings(write(tmp_path, NEEDED | stated | {"time_unit": "1ms"})).streams["calls"]
+    keywords = calls.build_keywords(Sample)
+    assert (keywords["detail"], keywords["per_source"], keywords["fine"]) == (0, 100, 7 * 86_400_000)
+    assert Sample.build(Events.of([1], [1]), **keywords).parameters.fine == 7 * 86_400_000
+    assert (calls.retention, calls.budget) == (90 * 86_400_000, 1_500_000)
+    assert calls.kept().items() <= calls.described().items()
+    assert calls.kept() == {"epsilon": 0.05, "delta": 0.05} | stated | {"budget": 1_500_000}
+    assert set(calls.fixed()).isdisjoint(calls.kept())
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("10 kB", 10_000), ("1 MB", 10**6), ("2GB", 2 * 10**9), ("0.5 TB", 5 * 10**11), ("none", None)]
+)
+def test_sizes_are_decimal(tmp_path: Path, text: str, size: int | None) -> None:
+    """A kilobyte has 1,000 bytes, as everywhere else in wane."""
+    assert read_settings(write(tmp_path, NEEDED | {"budget": text})).streams["calls"].budget == size
+
+
+def test_what_no_family_keeps_is_not_set(tmp_path: Path) -> None:
+    """A setting that would do nothing is refused, with the family that has it; all families can drop what is old."""
+    only = NEEDED | {"families": ["histogram"]}
+    for name, value in {"detail": 3, "per_source": 5, "fine": "1d", "budget": "1 MB"}.items():
+        message = refused(write(tmp_path, only | {name: value}))
+        assert f"streams.calls.{name} is set, but no family of the stream has it; sample would" in message
+    assert read_settings(write(tmp_path, only | {"retention": "1d"})).streams["calls"].retention == 86_400
+
+
+@pytest.mark.parametrize(
+    ("families", "names"),
+    [
+        ({"families": ["sample"]}, set()),
+        ({"families": ["sample", "qdigest"]}, {"epsilon"}),
+        ({"families": ["sample", "qdigest"], "qdigest": {"epsilon": 0.2}}, {"qdigest"}),
+        ({"families": ["sample"], "sample": {"epsilon": 0.2}}, set()),
+        ({"families": ["sample"], "sample": {"epsilon": 0.2, "bits": 40}}, {"sample"}),
+    ],
+)
+def test_the_accuracy_of_a_sample_may_change(tmp_path: Path, families: dict[str, Any], names: set[str]) -> None:
+    """What other families take of the stream's accuracy is fixed, and so are their own settings."""
+    calls = read_settings(write(tmp_path, NEEDED | families)).streams["calls"]
+    always = {"time_unit", "epoch", "seed", "weight_step", "counting"}
+    assert set(calls.fixed()) == always | names
+    if "sample" in names:
+        assert calls.fixed()["sample"] == {"bits": 40}
 
 
 def test_the_description_has_what_is_fixed(tmp_path: Path) -> None:
     """What the store keeps of a stream tells everything that sketches depend on, and reads back as durations."""
-    stream = NEEDED | {"time_unit": "1us", "epoch": "90m", "epsilon": 0.1, "delta": 0.2, "seed": 3}
+    families = {"families": ["sample", "integral"], "integral": {"decay": "none"}}
+    stream = NEEDED | families | {"time_unit": "1us", "epoch": "90m", "epsilon": 0.1, "delta": 0.2, "seed": 3}
     calls = read_settings(write(tmp_path, stream)).streams["calls"]
     assert calls.fixed() == {
         "time_unit": "1e-06s",
@@ -209,9 +263,11 @@ def test_the_description_has_what_is_fixed(tmp_path: Path) -> None:
         "seed": 3,
         "weight_step": 1,
         "counting": "events",
+        "integral": {"decay": "none"},
     }
     assert calls.fixed().items() <= calls.described().items()
-    assert read_settings(write(tmp_path, NEEDED | calls.fixed())).streams["calls"].fixed() == calls.fixed()
+    again = read_settings(write(tmp_path, NEEDED | families | calls.fixed())).streams["calls"]
+    assert again.fixed() == calls.fixed()
 
 
 @pytest.mark.parametrize(
@@ -251,8 +307,8 @@ def test_a_family_that_keeps_one_of_the_two_is_built_by_the_setting(
     monkeypatch.setitem(registry._KNOWN, "counts", Counts)
     stream = NEEDED | {"families": ["sample", "counts"], "counting": "weight"}
     calls = read_settings(write(tmp_path, stream)).streams["calls"]
-    assert calls.build_keywords("counts") == {"epsilon": 0.05, "counting": "weight"}
-    assert "counting" not in calls.build_keywords("sample")
+    assert calls.build_keywords(Counts) == {"epsilon": 0.05, "counting": "weight"}
+    assert "counting" not in calls.build_keywords(Sample)
     assert "'counting' is not a setting" in refused(write(tmp_path, stream | {"counts": {"counting": "events"}}))
 
 
@@ -342,6 +398,23 @@ WRONG: list[tuple[str, Any, tuple[str, ...]]] = [
     ("sample", {"seed": 1}, ("'seed'", "known are: epsilon, delta")),
     ("sample", {"epsilon": 2}, ("epsilon is 2", "between 0 and 1")),
     ("sample", {"epsilon": "0.1"}, ("sample", "str")),
+    ("sample", {"detail": 4}, ("detail is a setting of the stream", "put it in [streams.calls]")),
+    ("sample", {"sources": ["a"]}, ("'sources'", "known are: epsilon, delta, bits")),
+    ("sample", {"bits": 1.5}, ("bits is 1.5", "whole number")),
+    ("sample", {"bits": 60}, ("bits is 60", "between 8 and 55")),
+    ("detail", 0, ("0", 'whole number from 1 to 1,048,576, or "all"')),
+    ("detail", "every", ("'every'", 'or "all"')),
+    ("detail", True, ("True", 'or "all"')),
+    ("detail", 1.5, ("1.5", 'or "all"')),
+    ("per_source", -1, ("-1", "whole number from 0 to")),
+    ("per_source", "all", ("'all'", "whole number from 0 to")),
+    ("fine", "1500ms", ("1500ms", "multiple of the time unit, 1s")),
+    ("fine", 7, ("7", "text")),
+    ("retention", "ever", ("ever", "duration such as")),
+    ("budget", 1000, ("1000", "a size of at least 10 kB")),
+    ("budget", "1 MiB", ("1 MiB", 'such as "500 kB" or "1 MB"')),
+    ("budget", "9 kB", ("9 kB", "a size of at least 10 kB")),
+    ("budget", "99999999999999 TB", ("99999999999999 TB", "a size of at least 10 kB")),
     ("weight_step", 0, ("0", "number from 1e-9 to 1e9", "0.01")),
     ("weight_step", -0.01, ("-0.01", "number from 1e-9 to 1e9")),
     ("weight_step", float("nan"), ("nan", "number from 1e-9 to 1e9")),
@@ -380,6 +453,12 @@ def test_a_wrong_setting_is_told(tmp_path: Path, name: str, value: object, told:
     for part in told:
         assert part in message
     assert len(message) < 500 + len(str(tmp_path))
+
+
+def test_what_is_kept_besides_is_not_dropped(tmp_path: Path) -> None:
+    """Every event of a week cannot be kept where events are dropped after a day."""
+    message = refused(write(tmp_path, NEEDED | {"fine": "7d", "retention": "1d"}))
+    assert "streams.calls.fine is '7d'; it must be at most the retention, '1d'" in message
 
 
 @pytest.mark.parametrize("decay", [5, ["none"], {"a": 1}, "", "window", "exp:half_life=-1h"])
@@ -590,4 +669,4 @@ def test_junk_is_settings_or_an_error(tmp_path: Path, stream: dict[str, Any], to
     for one in found.streams.values() if found else ():
         assert 1 <= one.epoch <= MAX_TIME
         for family in one.families:
-            FAMILIES[family].build(Events.of([1], [1]), **one.build_keywords(family)).to_bytes()
+            FAMILIES[family].build(Events.of([1], [1]), **one.build_keywords(FAMILIES[family])).to_bytes()

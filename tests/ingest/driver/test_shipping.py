@@ -53,10 +53,14 @@ def test_a_worker_needs_nothing_but_the_archive(archive: Path, tmp_path: Path) -
     assert modules == [
         "ingest",
         "ingest.executor",
+        "ingest.executor.chunk",
         "ingest.executor.columns",
         "ingest.executor.grouping",
+        "ingest.executor.merging",
+        "ingest.executor.stream_sketches",
         "ingest.executor.tally",
         "ingest.executor.worker",
+        "ingest.executor.worker_settings",
     ]
     assert spark == "no spark"
 

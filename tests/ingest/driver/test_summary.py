@@ -31,11 +31,11 @@ def test_the_exit_code_tells_how_it_went(outcomes: list[StreamOutcome], code: in
 
 def test_a_run_that_went_well_is_told() -> None:
     """Rows, files, sketches, bytes and speed are on the lines; there is no problem."""
-    summary = Summary([FINE], generation=7, seconds=2.0)
+    summary = Summary([FINE], generation=7, seconds=2.0, store_bytes=8_700_000)
     rows, sketches, end = summary.lines()
     assert all(part in rows for part in ("calls: ", "1,000,000 rows", "2 new files", "3 known before"))
     assert all(part in sketches for part in ("96 sketches", "1.50 MB", "4 sources", "24 epochs"))
-    assert end == "Committed as generation 7 in 2.0 s, 500,000 rows per second."
+    assert end == "Committed as generation 7 in 2.0 s, 500,000 rows per second; the store takes 8.70 MB."
     assert list(summary.problems()) == []
 
 
