@@ -340,6 +340,10 @@ class Sketch(Askable):
         """Whether these bytes are of a sketch of the `earlier` form, by what their beginning says."""
         return False
 
+    def smaller(self, than: Self | None = None) -> Self:
+        """The sketch with half of its capacity, or with no more capacity than another one has."""
+        raise NotImplementedError(f"the {self.family} family has no capacity")
+
     def named(self, source: str) -> Self:
         """The sketch of the same events, which come from this source where they came from one without a name."""
         return self

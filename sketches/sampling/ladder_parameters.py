@@ -17,6 +17,7 @@ from sketches.units import TimeUnit
 
 DEFAULT_DETAIL: Final = 16
 ALL: Final = 0  # detail that keeps every event
+LEAST_CAPACITY: Final = 16
 _MOST_CAPACITY: Final = 1 << 40
 _MOST_BITS: Final = 55
 _MOST_SPAN: Final = 1 << 62
@@ -76,7 +77,7 @@ class LadderParameters:
                 raise WaneError(f"{name} is {value}; it must lie between {least} and {most}")
         refuse_seed(seed)
         enough = 1.25 * (float(ndtri(1.0 - delta / 2.0)) / epsilon) ** 2
-        capacity = max(16, math.ceil(2.0 * detail * enough)) if detail else _MOST_CAPACITY
+        capacity = max(LEAST_CAPACITY, math.ceil(2.0 * detail * enough)) if detail else _MOST_CAPACITY
         return cls(epsilon, delta, detail, capacity, per_source, fine, bits, unit, seed)
 
     @property

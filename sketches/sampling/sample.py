@@ -24,7 +24,7 @@ from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
 from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows, trimmed, worth_keeping
-from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LadderParameters
+from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LEAST_CAPACITY, LadderParameters
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, open_sample, seal_sample
 from sketches.sampling.sampling_number import DEFAULT_BITS, shortened
@@ -258,6 +258,16 @@ class Sample(Sketch):
     @classmethod
     def is_earlier(cls, payload: bytes) -> bool:
         return version_of(payload) < SAMPLE_FORMAT
+
+    def smaller(self, than: Sample | None = None) -> Sample:
+        own = self.parameters.capacity
+        capacity = max(LEAST_CAPACITY, own // 2) if than is None else min(own, than.parameters.capacity)
+        if capacity == own:
+            return self
+        parameters = replace(self.parameters, capacity=capacity)
+        rows, cuts = _trim(self.rows, self.cuts, parameters)
+        labels = Labels.kept([self.labels], self.kind, [rows.values])
+        return replace(self, parameters=parameters, rows=rows, cuts=cuts, labels=labels)
 
     def named(self, source: str) -> Sample:
         return replace(self, names=(source,)) if self.names == ("",) else self

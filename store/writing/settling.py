@@ -10,7 +10,7 @@ import duckdb
 from store.database import bytes_used, file_bytes
 
 _ROOM: Final = 1.3  # times what is in use that a file may take
-_MORE: Final = 1 << 20  # bytes besides
+_MORE: Final = 1 << 17  # bytes besides
 _PARTS: Final = ("heads", "segments")
 
 

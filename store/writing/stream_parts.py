@@ -16,6 +16,7 @@ import duckdb
 import pyarrow.compute as pc
 
 from sketches.errors import CorruptError
+from sketches.event_rules import MAX_TIME
 from sketches.family import Parts, Segment, Sketch
 from sketches.registry import FAMILIES, load
 from store.keys import WHOLE_STREAM, Epoch
@@ -86,8 +87,14 @@ def read_parts(connection: duckdb.DuckDBPyConnection, stream: str, family: str) 
     )
 
 
-def merge_parts(run: Run, held: HeldParts, *, find_repeats: bool = False) -> MergedParts:
-    """The stored sketch and what the run brings as one, by the settings of the run."""
+def merge_parts(
+    run: Run, held: HeldParts, *, find_repeats: bool = False, forgotten_before: int | None = None
+) -> MergedParts:
+    """The stored sketch and what the run brings as one, by the settings of the run.
+
+    Events before `forgotten_before` are dropped. Where the stream has a budget of bytes, the sketch loses half of its
+    capacity until it fits, and never gains it back.
+    """
     name = run.stream.name
     brought = [load_new(name, WHOLE_STREAM, held.family, payload) for payload in sorted(_payloads(run, held.family))]
     stored, damaged = _stored(held)
@@ -99,7 +106,26 @@ def merge_parts(run: Run, held: HeldParts, *, find_repeats: bool = False) -> Mer
     merged = merge_all(name, WHOLE_STREAM, held.family, together)
     repeats = repeats_between(together, merged) if find_repeats and merged.abilities.forgives_repeats else 0
     merged, moved = _with_earlier(merged, held.earlier)
-    return MergedParts(held.family, merged.parts(run.stream.epoch), moved, damaged, repeats)
+    if forgotten_before is not None:
+        merged = merged.without(-MAX_TIME, forgotten_before)
+    parts = _within_budget(merged, stored, run)
+    return MergedParts(held.family, parts, moved, damaged, repeats)
+
+
+def _within_budget(merged: Sketch, stored: Sketch | None, run: Run) -> Parts:
+    budget = run.stream.settings.get("budget")
+    if not isinstance(budget, int):
+        return merged.parts(run.stream.epoch)
+    if stored is not None:
+        merged = merged.smaller(stored)
+    while True:
+        parts = merged.parts(run.stream.epoch)
+        if len(parts.head) + sum(len(segment.payload) for segment in parts.segments) <= budget:
+            return parts
+        less = merged.smaller()
+        if less is merged:
+            return parts
+        merged = less
 
 
 def _payloads(run: Run, family: str) -> list[bytes]:

@@ -24,6 +24,7 @@ from store.writing.ledger import write_ledger
 from store.writing.run import Run, Stream
 from store.writing.settling import live_bytes, settle
 from store.writing.stream_parts import HeldParts, MergedParts, find_parts, merge_parts, write_parts
+from store.writing.retention import drop_before, retained_since
 from store.writing.totals import take_out, write_totals
 
 _ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
@@ -47,7 +48,10 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
             for run in together:
                 _check_unit(connection, run.stream)
                 _check_scopes(connection, run)
-            held = [(run, find_overlap(connection, run), find_parts(connection, run)) for run in together]
+            held = [
+                (run, find_overlap(connection, run), find_parts(connection, run), retained_since(connection, run))
+                for run in together
+            ]
         merged = [_merged(*found) for found in held]
         with connected(file, write=True, wait=wait) as connection:
             if check(connection, file) == generation:
@@ -71,18 +75,20 @@ class _Merged(NamedTuple):
     run: Run
     by_key: MergedOverlap
     in_parts: list[MergedParts]
+    retained_since: int | None
 
     @property
     def repeats(self) -> int:
         return max([self.by_key.repeats, *(one.repeats for one in self.in_parts)])
 
 
-def _merged(run: Run, overlap: Overlap, held: Sequence[HeldParts]) -> _Merged:
+def _merged(run: Run, overlap: Overlap, held: Sequence[HeldParts], since: int | None) -> _Merged:
     find_repeats = run.stream.settings.get("unique") is True
     return _Merged(
         run,
         merge_overlap(run.stream.name, overlap, find_repeats=find_repeats),
-        [merge_parts(run, one, find_repeats=find_repeats) for one in held],
+        [merge_parts(run, one, find_repeats=find_repeats, forgotten_before=since) for one in held],
+        since,
     )
 
 
@@ -117,6 +123,8 @@ def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generatio
     sketches, size = _write_sketches(connection, run.stream.name, generation)
     segments, more = write_parts(connection, run.stream.name, merged.in_parts, generation)
     write_totals(connection, run.stream.name, run.clock)
+    if merged.retained_since is not None:
+        drop_before(connection, run.stream.name, merged.retained_since)
     repeats = run.repeats + merged.repeats
     write_ledger(
         connection, run, generation, sketches=sketches + segments, late=late, size=size + more, repeats=repeats

@@ -1,0 +1,61 @@
+"""How long a stream is kept: epochs that ended longer ago than its setting `retention` are dropped by the next run."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow.compute as pc
+
+from sketches.durations import parse_duration
+from sketches.errors import WaneError
+from store.writing.run import Run
+
+
+def retained_since(connection: duckdb.DuckDBPyConnection, run: Run) -> int | None:
+    """The start of the oldest epoch that stays, counted from the newest event; None where all stay.
+
+    Events that are ahead of the clock of the run do not count: they would drop what is recent.
+    """
+    length = _retention(run)
+    if length is None:
+        return None
+    (stored,) = connection.execute("SELECT max(latest) FROM epochs WHERE stream = $1", [run.stream.name]).fetchall()[0]
+    brought = pc.max(run.tables.epochs["newest"]).as_py()
+    if brought is not None and run.clock is not None:
+        brought = min(brought, run.clock)
+    known = [moment for moment in (stored, brought) if moment is not None]
+    return (max(known) - length) // run.stream.epoch * run.stream.epoch if known else None
+
+
+def _retention(run: Run) -> int | None:
+    """The stream's setting in units of its time."""
+    stated = run.stream.settings.get("retention")
+    if not isinstance(stated, str):
+        return None
+    try:
+        seconds = parse_duration(stated)
+    except WaneError:
+        return None
+    return round(seconds * run.stream.unit.denominator / run.stream.unit.numerator)
+
+
+def drop_before(connection: duckdb.DuckDBPyConnection, stream: str, since: int) -> None:
+    """Drop what is known of epochs that ended by then, and of sources that were not heard of since."""
+    gone = "stream = $1 AND start + length <= $2"
+    before, after = connection.execute(
+        f"SELECT coalesce(sum(events), 0), coalesce(sum(events) FILTER (NOT ({gone})), 0) FROM epochs WHERE stream = $1",
+        [stream, since],
+    ).fetchall()[0]
+    if before == after:
+        return
+    connection.execute(f"DELETE FROM epochs WHERE {gone}", [stream, since])
+    connection.execute(f"DELETE FROM sketches WHERE {gone} AND length > 0", [stream, since])
+    connection.execute(f"DELETE FROM set_aside WHERE {gone}", [stream, since])
+    connection.execute("DELETE FROM sources WHERE stream = $1 AND newest < $2", [stream, since])
+    # How many events of a source are gone is not kept: each loses the share that all lose by then.
+    kept = connection.execute("SELECT sum(events) FROM sources WHERE stream = $1", [stream]).fetchall()[0][0]
+    if kept:
+        connection.execute(
+            "UPDATE sources SET events = round(events * $2)::BIGINT, weight = weight * $2, "
+            "oldest = greatest(oldest, $3) WHERE stream = $1",
+            [stream, min(1.0, float(after) / float(kept)), since],
+        )
