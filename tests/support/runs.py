@@ -75,13 +75,16 @@ def ingest(settings: Settings, spark: SparkSession | None, **options: Any) -> Su
     return run(settings, RunOptions(**options), Progress(quiet=True), spark)
 
 
-def expected(rows: Stream, sources: Sequence[str] = ("north", "south"), **accuracy: Any) -> dict[Any, bytes]:
+def expected(
+    rows: Stream, sources: Sequence[str] = ("north", "south"), detail: int = 16, **accuracy: Any
+) -> dict[Any, bytes]:
     """The payloads that one machine makes of all the rows: of the stream, and by source, epoch and family."""
     keywords: dict[str, Any] = {"epsilon": 0.2} | accuracy
     whose = rows.ids % len(sources)
     starts = rows.t - rows.t % EPOCH
     names = [sources[number] for number in whose.tolist()]
-    found = {WHOLE: Sample.build(Events.of(rows.ids, rows.t, rows.v, rows.w), sources=names, **keywords).to_bytes()}
+    every = Events.of(rows.ids, rows.t, rows.v, rows.w)
+    found = {WHOLE: Sample.build(every, sources=names, detail=detail, **keywords).to_bytes()}
     for number, source in enumerate(sources):
         for start in np.unique(starts[whose == number]).tolist():
             part = rows.take((whose == number) & (starts == start))
@@ -91,7 +94,7 @@ def expected(rows: Stream, sources: Sequence[str] = ("north", "south"), **accura
 
 
 def stored(settings: Settings) -> dict[Any, bytes]:
-    """The payloads in the store: those by source and epoch, and the sketch of the stream put together from its parts."""
+    """The payloads in the store: those by source and epoch, and the sketch of the stream made of its parts."""
     found: dict[Any, bytes] = dict(payloads(settings.store))
     whole = content(settings.store)
     for stream, family, *_, head in whole["heads"]:
@@ -103,14 +106,9 @@ def stored(settings: Settings) -> dict[Any, bytes]:
 
 
 def totals(settings: Settings) -> tuple[int, float]:
-    """Rows and weight of all epochs, which are those of all sources too."""
-    whole = content(settings.store)
-    by_epoch, by_source = (
-        (sum(row[at] for row in whole[name]), sum(row[at + 1] for row in whole[name]))
-        for name, at in (("epochs", 3), ("sources", 2))
-    )
-    assert by_epoch == by_source
-    return by_epoch
+    """Rows and weight of all epochs."""
+    epochs = content(settings.store)["epochs"]
+    return sum(row[3] for row in epochs), sum(row[4] for row in epochs)
 
 
 def outcome_of(path: Path) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from typing import ClassVar
 import pytest
 
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings
+from ingest.driver.settings import Settings, read_settings
 from ingest.driver.stream_work import find_work
-from sketches import Histogram
+from sketches import Events, Histogram
 from sketches.family import Scope
 from sketches.registry import register
+from sketches.sampling.epoch_sample import EpochSample
 from store import EpochSketches, Run, Stream, commit
 from tests.support.runs import configure
 from tests.support.stores import EPOCH, STREAM, events, part, run_of
@@ -94,6 +95,70 @@ def test_what_sketches_hold_cannot_change(tmp_path: Path, name: str, other: str)
     error = error_of(configure(tmp_path, f"{name} = {other}\n"))
     assert error is not None
     assert error.startswith(f"{name} of stream 'calls' is {other}".replace('"', "'"))
+
+
+def test_the_accuracy_of_a_sample_may_change(tmp_path: Path) -> None:
+    """Its sketches merge whatever they were built for; those of other families do not."""
+    settings = configure(tmp_path)
+    commit(settings.store, described(settings))
+    finer = configure(tmp_path, "delta = 0.01\ndetail = 3\nper_source = 5\n[streams.calls.sample]\nepsilon = 0.1\n")
+    assert error_of(finer) is None
+    other = configure(tmp_path, 'families = ["sample", "qdigest"]\n', name="other")
+    commit(other.store, described(other))
+    file = other.path
+    file.write_text(file.read_text().replace("epsilon = 0.2", "epsilon = 0.3"))
+    error = error_of(read_settings(file))
+    assert error is not None
+    assert error.startswith("epsilon of stream 'calls' is 0.3, but its stored sketches were built with 0.2")
+    error = error_of(configure(tmp_path, "[streams.calls.sample]\nbits = 40\n"))
+    assert error is None, "nothing was said of bits before"
+
+
+def test_how_many_bits_a_sample_stores_cannot_change(tmp_path: Path) -> None:
+    """A family's own settings stay, but for those with which its sketches merge."""
+    settings = configure(tmp_path, "[streams.calls.sample]\nbits = 44\nepsilon = 0.3\n")
+    commit(settings.store, described(settings))
+    assert error_of(configure(tmp_path, "[streams.calls.sample]\nbits = 44\nepsilon = 0.1\n")) is None
+    error = error_of(configure(tmp_path, "[streams.calls.sample]\nbits = 40\nepsilon = 0.1\n"))
+    assert error is not None
+    assert "sample of stream 'calls' is {'bits': 40}, but its stored sketches were built with {'bits': 44}" in error
+
+
+def test_epochs_of_the_earlier_form_are_known_to_the_workers(tmp_path: Path) -> None:
+    """Rows of these epochs are built as what is stored of them was, whatever the settings say by now."""
+    settings = configure(tmp_path)
+    starts = [FIRST, FIRST + EPOCH]
+    thinned = [
+        EpochSketches(
+            "north",
+            start,
+            EPOCH,
+            1,
+            1.0,
+            start,
+            start,
+            [EpochSample.build(Events.of(range(99), [start] * 99), epsilon=0.9)],
+        )
+        for start in starts
+    ]
+    old = replace(run_of(thinned), stream=Stream(STREAM, EPOCH, settings={"epsilon": 0.9, "delta": 0.05}))
+    commit(settings.store, old)
+    stream = configure(tmp_path, "delta = 0.3\nseed = 4\n").streams[STREAM]
+    work = find_work(stream, settings.store, RunOptions())
+    assert work.earlier["sample"].keys == {("north", start) for start in starts}
+    keywords = {"epsilon": 0.9, "delta": 0.05, "seed": 4, "unit": stream.unit}
+    assert work.earlier["sample"].keywords == keywords
+    assert work.described(None)["earlier"] == {"sample": {"epsilon": 0.9, "delta": 0.05}}
+    replaced = find_work(stream, settings.store, RunOptions(backfill=(FIRST, FIRST + EPOCH)))
+    assert replaced.earlier["sample"].keys == {("north", FIRST + EPOCH)}, (
+        "what a backfill reads anew goes to the sample"
+    )
+    commit(settings.store, replace(old, stream=Stream(STREAM, EPOCH, settings=work.described(None))))
+    again = find_work(stream, settings.store, RunOptions())
+    assert again.earlier["sample"].keywords == keywords, "remembered"
+    assert "earlier" not in find_work(
+        configure(tmp_path, name="new").streams[STREAM], tmp_path / "no", RunOptions()
+    ).described(None)
 
 
 def test_a_stream_of_an_older_wane_has_steps_of_1(tmp_path: Path) -> None:
