@@ -42,14 +42,15 @@ def drop_before(connection: duckdb.DuckDBPyConnection, stream: str, since: int) 
     """Drop what is known of epochs that ended by then, and of sources that were not heard of since."""
     gone = "stream = $1 AND start + length <= $2"
     before, after = connection.execute(
-        f"SELECT coalesce(sum(events), 0), coalesce(sum(events) FILTER (NOT ({gone})), 0) FROM epochs WHERE stream = $1",
+        f"SELECT coalesce(sum(events), 0), coalesce(sum(events) FILTER (NOT ({gone})), 0) "
+        "FROM epochs WHERE stream = $1",
         [stream, since],
     ).fetchall()[0]
     if before == after:
         return
     connection.execute(f"DELETE FROM epochs WHERE {gone}", [stream, since])
     connection.execute(f"DELETE FROM sketches WHERE {gone} AND length > 0", [stream, since])
-    connection.execute(f"DELETE FROM set_aside WHERE {gone}", [stream, since])
+    connection.execute(f"DELETE FROM set_aside WHERE {gone} AND length > 0", [stream, since])
     connection.execute("DELETE FROM sources WHERE stream = $1 AND newest < $2", [stream, since])
     # How many events of a source are gone is not kept: each loses the share that all lose by then.
     kept = connection.execute("SELECT sum(events) FROM sources WHERE stream = $1", [stream]).fetchall()[0][0]

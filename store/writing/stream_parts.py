@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sketches.errors import CorruptError
@@ -88,16 +89,22 @@ def read_parts(connection: duckdb.DuckDBPyConnection, stream: str, family: str) 
 
 
 def merge_parts(
-    run: Run, held: HeldParts, *, find_repeats: bool = False, forgotten_before: int | None = None
+    run: Run,
+    held: HeldParts,
+    merged_by_key: pa.Table,
+    *,
+    find_repeats: bool = False,
+    forgotten_before: int | None = None,
 ) -> MergedParts:
     """The stored sketch and what the run brings as one, by the settings of the run.
 
-    Events before `forgotten_before` are dropped. Where the stream has a budget of bytes, the sketch loses half of its
-    capacity until it fits, and never gains it back.
+    `merged_by_key` has the sketches by epoch, in the earlier form, that the run has added to stored ones. Events before
+    `forgotten_before` are dropped. Where the stream has a budget of bytes, the sketch loses half of its capacity until
+    it fits, and never gains it back.
     """
     name = run.stream.name
     brought = [load_new(name, WHOLE_STREAM, held.family, payload) for payload in sorted(_payloads(run, held.family))]
-    stored, damaged = _stored(held)
+    stored, damaged = stored_sketch(held)
     if stored is not None and run.replacing is not None:
         stored = stored.without(*run.replacing)
     together = [*([] if stored is None else [stored]), *brought]
@@ -105,7 +112,7 @@ def merge_parts(
         return MergedParts(held.family, None)
     merged = merge_all(name, WHOLE_STREAM, held.family, together)
     repeats = repeats_between(together, merged) if find_repeats and merged.abilities.forgives_repeats else 0
-    merged, moved = _with_earlier(merged, held.earlier)
+    merged, moved = _with_earlier(merged, _earlier_after(run, held, merged_by_key))
     if forgotten_before is not None:
         merged = merged.without(-MAX_TIME, forgotten_before)
     parts = _within_budget(merged, stored, run)
@@ -139,7 +146,7 @@ def _payloads(run: Run, family: str) -> list[bytes]:
     ]
 
 
-def _stored(held: HeldParts) -> tuple[Sketch | None, list[Damaged]]:
+def stored_sketch(held: HeldParts) -> tuple[Sketch | None, list[Damaged]]:
     """The stored sketch without the segments that cannot be read; none where its head cannot."""
     if held.head is None:
         return None, []
@@ -153,6 +160,22 @@ def _stored(held: HeldParts) -> tuple[Sketch | None, list[Damaged]]:
 def _damaged(segment: tuple[int, int, bytes], reason: str) -> Damaged:
     oldest, newest, payload = segment
     return Damaged(Epoch("", oldest, newest - oldest + 1), reason, payload)
+
+
+def _earlier_after(run: Run, held: HeldParts, merged_by_key: pa.Table) -> list[tuple[Epoch, bytes]]:
+    """What will be stored in the earlier form once the run is: without what it replaces, and with what it brings."""
+    begin, end = run.replacing or (0, 0)
+    found = {
+        epoch: payload
+        for epoch, payload in held.earlier
+        if run.replacing is None or epoch.start + epoch.length <= begin or epoch.start >= end
+    }
+    for table in (run.tables.sketches, merged_by_key):
+        for row in table.filter(pc.equal(table["family"], held.family)).to_pylist():
+            epoch = Epoch(row["source"], row["start"], row["length"])
+            if epoch != WHOLE_STREAM:
+                found[epoch] = row["payload"]
+    return sorted(found.items(), key=lambda one: (one[0].start, one[0]))
 
 
 def _with_earlier(merged: Sketch, earlier: Sequence[tuple[Epoch, bytes]]) -> tuple[Sketch, list[Epoch]]:

@@ -21,10 +21,10 @@ from store.keys import is_in_parts, scope_fault
 from store.schema import check, create_store, migrate
 from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap
 from store.writing.ledger import write_ledger
+from store.writing.retention import drop_before, retained_since
 from store.writing.run import Run, Stream
 from store.writing.settling import live_bytes, settle
 from store.writing.stream_parts import HeldParts, MergedParts, find_parts, merge_parts, write_parts
-from store.writing.retention import drop_before, retained_since
 from store.writing.totals import take_out, write_totals
 
 _ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
@@ -84,12 +84,11 @@ class _Merged(NamedTuple):
 
 def _merged(run: Run, overlap: Overlap, held: Sequence[HeldParts], since: int | None) -> _Merged:
     find_repeats = run.stream.settings.get("unique") is True
-    return _Merged(
-        run,
-        merge_overlap(run.stream.name, overlap, find_repeats=find_repeats),
-        [merge_parts(run, one, find_repeats=find_repeats, forgotten_before=since) for one in held],
-        since,
-    )
+    by_key = merge_overlap(run.stream.name, overlap, find_repeats=find_repeats)
+    in_parts = [
+        merge_parts(run, one, by_key.sketches, find_repeats=find_repeats, forgotten_before=since) for one in held
+    ]
+    return _Merged(run, by_key, in_parts, since)
 
 
 def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], generation: int) -> None:
