@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
+    _keeping_options(commands)
     _dashboard_options(commands)
     demo = _command(
         commands,
@@ -144,6 +145,29 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     query.set_defaults(run=_query)
 
 
+def _keeping_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "write a store's file anew, without free room and without a byte of what was deleted"
+    compact = _command(commands, "compact", text, "wane compact --store wane.duckdb --dry-run")
+    compact.add_argument("--dry-run", action="store_true", help="say what it would save, and change nothing")
+    compact.set_defaults(run=_compact)
+    forget = _command(
+        commands,
+        "forget",
+        "take events out of a store for good: a stream, a source, a range of times",
+        "wane forget --store wane.duckdb --stream calls --source north --from 2026-01-01 --to 2026-01-08",
+        "Samples lose exactly these events. What another family cannot take out is dropped, and the command says so",
+    )
+    add = forget.add_argument
+    add("--stream", required=True, metavar="NAME", help="without --source, --from and --to: the whole stream")
+    add("--source", action="append", default=[], metavar="S", help="only this source; may be given several times")
+    add("--from", dest="begin", metavar="T", help="only events from this time on: ISO, or an integer in the unit")
+    add("--to", dest="end", metavar="T", help="only events before this time")
+    forget.set_defaults(run=_forget)
+    for command in (compact, forget):
+        command.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
+        command.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _dashboard_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     dashboard = _command(
         commands,
@@ -186,6 +210,23 @@ def _positive(text: str) -> int:
     if not 1 <= number <= 50_000_000:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and 50,000,000")
     return number
+
+
+def _compact(options: argparse.Namespace) -> None:
+    from store import compact
+
+    found = compact(options.store, dry_run=options.dry_run)
+    print(json.dumps(found.as_dict()) if options.json else found.sentence())
+
+
+def _forget(options: argparse.Namespace) -> None:
+    from store import Store, forget
+
+    stored = Store(options.store).catalogue().streams.get(options.stream)
+    unit = SECOND if stored is None else stored.unit
+    begin, end = (None if text is None else _moment(text, unit) for text in (options.begin, options.end))
+    found = forget(options.store, options.stream, sources=options.source, begin=begin, end=end)
+    print(json.dumps(found.as_dict()) if options.json else "\n".join(found.lines()))
 
 
 def _query(options: argparse.Namespace) -> None:

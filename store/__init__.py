@@ -5,6 +5,8 @@ All SQL lives here. May import `sketches`; never `ingest`, `dashboard` or Spark.
 
 from store.database import StoreBusyError, StoreError
 from store.serving.store import Answer, Provenance, Store
+from store.writing.compacting import Compacted, compact
+from store.writing.forgetting import Forgotten, forget
 from store.writing.ledger import AlreadyIngestedError, KnownFile, known_files
 from store.writing.run import EpochSketches, InputFile, Reject, Run, SketchTables, Stream
 from store.writing.transaction import commit
@@ -12,7 +14,9 @@ from store.writing.transaction import commit
 __all__ = [
     "AlreadyIngestedError",
     "Answer",
+    "Compacted",
     "EpochSketches",
+    "Forgotten",
     "InputFile",
     "KnownFile",
     "Provenance",
@@ -24,5 +28,7 @@ __all__ = [
     "StoreError",
     "Stream",
     "commit",
+    "compact",
+    "forget",
     "known_files",
 ]

@@ -1,0 +1,83 @@
+"""Writing a store anew, so that its file holds what is stored and nothing else: no free room, and no byte of what was
+deleted."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from sketches.formatting import size_text
+from store.database import WAIT, StoreError, connected, create
+from store.schema import TABLES, check, migrate
+
+_NAMES: Final = (
+    "wane",
+    "streams",
+    "epochs",
+    "sources",
+    "heads",
+    "segments",
+    "sketches",
+    "set_aside",
+    "runs",
+    "files",
+    "rejects",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The bytes of the file before and after; `dry_run` where nothing was changed."""
+
+    path: Path
+    before: int
+    after: int
+    dry_run: bool
+
+    def as_dict(self) -> dict[str, object]:
+        return {"before": self.before, "after": self.after, "dry_run": self.dry_run}
+
+    def sentence(self) -> str:
+        verb = "would take" if self.dry_run else "takes"
+        return f"{self.path} {verb} {size_text(self.after)}; before, {size_text(self.before)}"
+
+
+def compact(path: str | Path, *, wait: float = WAIT, dry_run: bool = False) -> Compacted:
+    """Write the store anew and put it in the place of the old file, all of it or nothing.
+
+    Readers see the old file or the new one. With `dry_run` the new file is only measured.
+    """
+    file = Path(path)
+    if not file.exists():
+        raise StoreError(f"{file} does not exist; `wane ingest` creates it")
+    migrate(file, wait)
+    before = file.stat().st_size
+    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
+        unfinished = Path(folder, file.name)
+        with connected(file, write=True, wait=wait) as connection:
+            check(connection, file)
+            connection.execute("CHECKPOINT")  # so that no write-ahead log is left behind
+            create(unfinished, list(TABLES))
+            _copy(connection, unfinished)
+            if not dry_run:  # while the old file is still locked: nobody can commit to it in between
+                unfinished.replace(file)
+            after = (unfinished if dry_run else file).stat().st_size
+    return Compacted(file, before, after, dry_run)
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, to: Path) -> None:
+    """Every row of every table; the copy is a commit of its own."""
+    with duckdb.connect(str(to)) as other:
+        other.begin()
+        for name in _NAMES:
+            other.execute(f"DELETE FROM {name}")
+            other.register("rows_of_table", connection.sql(f"FROM {name}").to_arrow_table())
+            other.execute(f"INSERT INTO {name} FROM rows_of_table")
+            other.unregister("rows_of_table")
+        other.execute("UPDATE wane SET generation = generation + 1, commit = uuid()")
+        other.commit()
+        other.execute("CHECKPOINT")

@@ -1,0 +1,193 @@
+"""Taking events out of a store for good: a stream, a source, a range of times.
+
+Sketches in parts lose exactly these events. A sketch of an epoch that cannot lose some of its events is dropped, and is
+a gap until a backfill builds it again. Examples of rejected rows go too, and the file is written anew, so that no byte
+of what was forgotten is left in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+
+from sketches.event_rules import MAX_TIME
+from sketches.formatting import counted
+from sketches.registry import FAMILIES
+from store.database import WAIT, StoreError, connected
+from store.keys import is_in_parts
+from store.schema import check, migrate
+from store.writing.compacting import compact
+from store.writing.stream_parts import MergedParts, read_parts, stored_sketch, write_parts
+
+_OF_A_STREAM = (
+    "streams",
+    "epochs",
+    "sources",
+    "heads",
+    "segments",
+    "sketches",
+    "set_aside",
+    "runs",
+    "files",
+    "rejects",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was taken out: sampled rows, and sketches of epochs by family, which a backfill would build again."""
+
+    stream: str
+    whole: bool
+    rows: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, object]:
+        return {"stream": self.stream, "whole": self.whole, "rows": self.rows, "dropped": self.dropped}
+
+    def lines(self) -> list[str]:
+        """In words, a sentence a line."""
+        if self.whole:
+            return [f"Stream {self.stream!r} and its ledger are gone; `wane ingest` would read its files anew."]
+        found = [f"{counted(self.rows, 'kept row')} of stream {self.stream!r} are gone."]
+        found += [
+            f"{counted(number, 'sketch', 'sketches')} of family {family} had to be dropped whole; "
+            "`wane ingest --backfill FROM..TO` builds them again from the files that are left."
+            for family, number in sorted(self.dropped.items())
+        ]
+        return [*found, "The ledger still knows the files: what they hold is not read again unless by a backfill."]
+
+
+def forget(
+    path: str | Path,
+    stream: str,
+    *,
+    sources: Sequence[str] = (),
+    begin: int | None = None,
+    end: int | None = None,
+    wait: float = WAIT,
+) -> Forgotten:
+    """Forget a stream, or its events of some sources, or those from `begin` to before `end`, or both at once."""
+    file = Path(path)
+    if not file.exists():
+        raise StoreError(f"{file} does not exist; `wane ingest` creates it")
+    if begin is not None and end is not None and begin >= end:
+        raise StoreError(f"the range from {begin} to {end} is empty; the end must lie after the start")
+    migrate(file, wait)
+    with connected(file, write=True, wait=wait) as connection:
+        generation = check(connection, file) + 1
+        known = {name for (name,) in connection.execute("SELECT stream FROM streams").fetchall()}
+        if stream not in known:
+            raise StoreError(f"stream {stream!r} is not in the store; it holds {', '.join(sorted(known)) or 'none'}")
+        connection.begin()
+        try:
+            if not sources and begin is None and end is None:
+                found = _forget_stream(connection, stream)
+            else:
+                span = (-MAX_TIME if begin is None else begin, MAX_TIME if end is None else end)
+                found = _forget_events(connection, stream, list(sources), span, generation)
+            connection.execute("UPDATE rejects SET examples = '[]' WHERE stream = $1", [stream])
+            connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.execute("CHECKPOINT")
+    compact(file, wait=wait)
+    return found
+
+
+def _forget_stream(connection: duckdb.DuckDBPyConnection, stream: str) -> Forgotten:
+    for table in _OF_A_STREAM:
+        connection.execute(f"DELETE FROM {table} WHERE stream = $1", [stream])
+    return Forgotten(stream, whole=True)
+
+
+def _forget_events(
+    connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int], generation: int
+) -> Forgotten:
+    _check_sources(connection, stream, sources)
+    epoch = int(connection.execute("SELECT epoch FROM streams WHERE stream = $1", [stream]).fetchall()[0][0])
+    rows = 0
+    heads = connection.execute("SELECT family FROM heads WHERE stream = $1", [stream]).fetchall()
+    for (family,) in heads:
+        if family not in FAMILIES:
+            raise StoreError(f"family {family!r} of stream {stream!r} is not known to this version of wane")
+        sketch, damaged = stored_sketch(read_parts(connection, stream, family))
+        if sketch is None:
+            continue
+        left = sketch.without(*span, sources or None)
+        rows += sketch.kept - left.kept
+        write_parts(connection, stream, [MergedParts(family, left.parts(epoch), (), damaged)], generation)
+    dropped = _drop_sketches(connection, stream, sources, span)
+    _subtract(connection, stream, sources, span)
+    return Forgotten(stream, whole=False, rows=rows, dropped=dropped)
+
+
+def _check_sources(connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str]) -> None:
+    rows = connection.execute("SELECT source FROM sources WHERE stream = $1", [stream]).fetchall()
+    known = {source for (source,) in rows}
+    for source in sources:
+        if source not in known:
+            raise StoreError(f"source {source!r} is not in stream {stream!r}")
+
+
+def _drop_sketches(
+    connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int]
+) -> dict[str, int]:
+    """Drop the sketches of epochs that hold such events; how many of each family hold others too."""
+    mine = "stream = $1 AND ($2 = [] OR source IN (SELECT unnest($2)) OR source = '')"
+    touched = f"{mine} AND (length = 0 OR (start + length > $3 AND start < $4))"
+    values = [stream, sources, *span]
+    others = connection.execute(
+        f"SELECT family, count(*) FROM sketches WHERE {touched} AND "
+        "(length = 0 OR start < $3 OR start + length > $4) GROUP BY family",
+        values,
+    ).fetchall()
+    for table in ("sketches", "set_aside"):
+        connection.execute(f"DELETE FROM {table} WHERE {touched}", values)
+    return {family: number for family, number in others if not is_in_parts(family) or number}
+
+
+def _subtract(connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int]) -> None:
+    """Take the forgotten events off the totals. Which source had how many in which epoch is not kept: each epoch loses
+    the share that the range has of its time, and the share that the sources have of all events."""
+    part = 1.0
+    if sources:
+        mine, whole = connection.execute(
+            "SELECT coalesce(sum(events) FILTER (source IN (SELECT unnest($2))), 0), coalesce(sum(events), 0) "
+            "FROM sources WHERE stream = $1",
+            [stream, sources],
+        ).fetchall()[0]
+        part = float(mine) / float(whole) if whole else 0.0
+    left = "(1 - $4 * greatest(0, least(start + length, $3) - greatest(start, $2)) / length)"
+    before = _events(connection, stream)
+    connection.execute(
+        f"UPDATE epochs SET events = round(events * {left})::BIGINT, weight = weight * {left} WHERE stream = $1",
+        [stream, *span, part],
+    )
+    connection.execute("DELETE FROM epochs WHERE stream = $1 AND events <= 0", [stream])
+    after = _events(connection, stream)
+    everything = span[0] <= -MAX_TIME and span[1] >= MAX_TIME
+    if sources and everything:
+        connection.execute("DELETE FROM sources WHERE stream = $1 AND source IN (SELECT unnest($2))", [stream, sources])
+        return
+    gone, chosen = before - after, "($2 = [] OR source IN (SELECT unnest($2)))"
+    (held,) = connection.execute(
+        f"SELECT coalesce(sum(events), 0) FROM sources WHERE stream = $1 AND {chosen}", [stream, sources]
+    ).fetchall()[0]
+    if held:
+        connection.execute(
+            "UPDATE sources SET events = round(events * $3)::BIGINT, weight = weight * $3 "
+            f"WHERE stream = $1 AND {chosen}",
+            [stream, sources, max(0.0, 1.0 - gone / float(held))],
+        )
+    connection.execute("DELETE FROM sources WHERE stream = $1 AND events <= 0", [stream])
+
+
+def _events(connection: duckdb.DuckDBPyConnection, stream: str) -> float:
+    (found,) = connection.execute("SELECT sum(events) FROM epochs WHERE stream = $1", [stream]).fetchall()[0]
+    return float(found or 0)
