@@ -15,10 +15,10 @@ import numpy as np
 from dashboard.launch import LOOPBACK, PORT
 from sketches.decay import EXAMPLES, parse_decay
 from sketches.decay.functions import LastEvents
-from sketches.durations import format_duration, parse_duration
+from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
 from sketches.formatting import counted, numbered_moment_text, row_text
-from sketches.question_options import add_options, question_of
+from sketches.question_options import add_options, question_of, seconds
 from sketches.units import SECOND, TimeUnit
 
 if TYPE_CHECKING:
@@ -61,12 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _ingest_options(commands)
     _query_options(commands)
-    info = _command(
-        commands, "info", "show what a store holds, and which sketches are missing", "wane info --store wane.duckdb"
-    )
-    info.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
-    info.add_argument("--json", action="store_true", help="print JSON")
-    info.set_defaults(run=_info)
     _keeping_options(commands)
     _dashboard_options(commands)
     demo = _command(
@@ -118,7 +112,7 @@ def _ingest_options(commands: argparse._SubParsersAction[argparse.ArgumentParser
     )
     add("--allow-missing", action="store_true", help="backfill even if files that were read before are gone")
     add("--dry-run", action="store_true", help="show what a run would do, and ten events; change nothing")
-    add("--wait", type=_seconds, default=0.0, metavar="TIME", help="how long to wait for another run to end, like 10m")
+    add("--wait", type=seconds, default=0.0, metavar="TIME", help="how long to wait for another run to end, like 10m")
     add("--conf", action="append", default=[], metavar="K=V", help="a Spark setting, like spark.executor.memory=4g")
     add("--json", action="store_true", help="print the summary as JSON")
     add("--quiet", action="store_true", help="print only problems, so that cron sends mail only then")
@@ -146,6 +140,9 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _keeping_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "show what a store holds, and which sketches are missing"
+    info = _command(commands, "info", text, "wane info --store wane.duckdb")
+    info.set_defaults(run=_info)
     text = "write a store's file anew, without free room and without a byte of what was deleted"
     compact = _command(commands, "compact", text, "wane compact --store wane.duckdb --dry-run")
     compact.add_argument("--dry-run", action="store_true", help="say what it would save, and change nothing")
@@ -163,7 +160,7 @@ def _keeping_options(commands: argparse._SubParsersAction[argparse.ArgumentParse
     add("--from", dest="begin", metavar="T", help="only events from this time on: ISO, or an integer in the unit")
     add("--to", dest="end", metavar="T", help="only events before this time")
     forget.set_defaults(run=_forget)
-    for command in (compact, forget):
+    for command in (info, compact, forget):
         command.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
         command.add_argument("--json", action="store_true", help="print JSON")
 
@@ -196,13 +193,6 @@ def _command(
     return commands.add_parser(
         name, help=text, description=f"{text}. {more}".rstrip(". "), epilog=f"example: {example}"
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except WaneError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:

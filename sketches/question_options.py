@@ -98,3 +98,11 @@ def _number_or_text(text: str | None) -> float | str | None:
         return _number(text)
     except ValueError:
         return text
+
+
+def seconds(text: str) -> float:
+    """The seconds of a duration like 10m, as the type of an option."""
+    try:
+        return parse_duration(text)
+    except WaneError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
