@@ -6,6 +6,8 @@ import argparse
 import re
 
 from sketches.decay import EXAMPLES
+from sketches.durations import parse_duration
+from sketches.errors import WaneError
 from sketches.event_rules import WHOLE_NUMBER
 from sketches.predicate import Predicate, Range, everything
 from sketches.question import AGGREGATES, COUNTINGS, MEASURES, Question
