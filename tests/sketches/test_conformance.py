@@ -14,7 +14,9 @@ from sketches.countmin.retractable import Retractable
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
+from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.integral import Integral
+from sketches.units import SECOND, TimeUnit
 from tests.support.conformance import Conformance, Family, elsewhere_digests
 from tests.support.minutes_family import Minutes
 from tests.support.streams import STREAMS
@@ -86,7 +88,15 @@ def randomised(events: Events, **settings: Any) -> Ecm:
 
 
 FAMILIES = [
-    Family("sample", Sample.build, {"epsilon": 0.2}, {"epsilon": 0.3}, EVERYTHING, OF_KEYS),
+    Family(
+        "sample",
+        Sample.build,
+        {"epsilon": 0.2, "detail": 1, "bits": 48, "unit": SECOND},
+        {"bits": 40, "unit": TimeUnit(60, 1)},  # the rest may change while a stream lives
+        EVERYTHING,
+        OF_KEYS,
+    ),
+    Family("sample", EpochSample.build, {"epsilon": 0.2}, {"epsilon": 0.3}, EVERYTHING, OF_KEYS, variant="of epochs"),
     Family(
         "integral",
         Integral.build,

@@ -168,8 +168,8 @@ def test_the_edges_of_the_ranges_are_inside() -> None:
     data = Sample.build(events).to_bytes()
     loaded = Sample.from_bytes(data)
     assert loaded.to_bytes() == data
-    assert loaded.copies[0].times.tolist() == [-MAX_TIME, MAX_TIME]
-    assert sorted(loaded.copies[0].values.tolist()) == [limits.min, limits.max]
+    assert loaded.rows.times.tolist() == [-MAX_TIME, MAX_TIME]
+    assert sorted(loaded.rows.values.tolist()) == [limits.min, limits.max]
 
 
 def test_labels_keep_the_smaller_of_two_texts() -> None:

@@ -8,29 +8,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sketches import Events, Question
-from sketches.family import Built, Sketch
+from sketches import Events, Question, Sample
+from sketches.family import Built, Scope, Sketch
 from sketches.holdings import Holdings
 from sketches.registry import FAMILIES
 
 HOUR = 3600
 SIZES = (40_000, 10_000, 20_000)
 END = len(SIZES) * HOUR - 1
-OWN: dict[str, dict[str, Any]] = {"ecm": {"bits": 10}, "qdigest": {"epsilon": 0.1}}
+OWN: dict[str, dict[str, Any]] = {"ecm": {"bits": 10}, "qdigest": {"epsilon": 0.1}, "sample": {"detail": 1}}
 SETTINGS = {"epsilon": 0.05, "delta": 0.05}
 
 
 @cache
 def askable(family: str) -> Any:
-    """Three epochs of one source side by side, as a store puts them."""
+    """Three epochs of one source as a store puts them: side by side, or in one sketch of the stream."""
     kind: type[Sketch] = FAMILIES[family]
-    epochs = []
+    sketches = []
     for hour, size in enumerate(SIZES):
         rng = np.random.default_rng(hour)
         times, values = rng.integers(0, HOUR, size) + hour * HOUR, rng.gamma(2.0, 120.0, size).astype(np.int64) % 1024
         given = {"epsilon": 0.05} | OWN.get(family, {}) | ({"span": HOUR} if family in ("histogram", "qdigest") else {})
-        epochs.append(kind.gather([kind.build(Events.of(np.arange(size), times, values), **given)]))
-    return kind.side_by_side(epochs)
+        sketches.append(kind.build(Events.of(np.arange(size), times, values), **given))
+    if kind.scope is Scope.STREAM:
+        return kind.union(sketches)
+    return kind.side_by_side([kind.gather([sketch]) for sketch in sketches])
 
 
 def built(family: str) -> Built:
@@ -82,24 +84,50 @@ def test_parts_are_about_as_wide_as_expected(family: str, question: Question) ->
     assert width / 3.0 <= promise.width <= 3.0 * width, (width, promise.width)
 
 
+def of_sources(*counts: float) -> Holdings:
+    """What a store holds of sources with so many events each in one epoch."""
+    count, one = np.array([float(sum(counts))]), np.ones(1)
+    return Holdings(np.zeros(1, int), np.array([HOUR]), count, max(counts) * one, len(counts) * one, 0.0 * one, one)
+
+
 def test_a_sample_is_exact_as_long_as_a_level_holds_all() -> None:
-    """Below its capacity of 3,074 a source is kept whole; two together are, up to twice that."""
+    """Up to its capacity of 61,464 a stream is kept whole, whatever part of it is asked; then widths rise with it."""
     question = Question("count", "exp:half_life=20m")
 
-    def width(events: float, sources: int, largest: float | None = None) -> float:
-        count, one = np.array([events * sources]), np.ones(1)
-        most = count / sources if largest is None else largest * one
-        held = Holdings(np.zeros(1, int), np.array([HOUR]), count, most, sources * one, 0.0 * one, one)
-        promise = FAMILIES["sample"].promise(question, Built({}, SETTINGS, HOUR, holdings=held), past=False)
+    def width(asked: float, others: float = 0.0, **own: int) -> float:
+        held, stream = of_sources(asked), of_sources(asked, others)
+        promise = FAMILIES["sample"].promise(
+            question, Built(own, SETTINGS, HOUR, holdings=held, stream=stream), past=False
+        )
         assert promise is not None
         assert promise.certain == (promise.width == 0.0)
         return promise.width
 
-    assert width(3_074, 1) == width(3_074, 2) == 0.0
-    assert 0.0 < width(3_200, 1) < width(20_000, 1) < 0.12
-    assert width(3_074, 3) > 0.0
-    assert width(1_000, 5) == 0.0
-    assert width(1_000, 5, largest=4_000) > 0.0, "one of them is cut, and the others with it"
+    assert width(61_464) == width(1_464, 60_000) == 0.0
+    assert 0.0 < width(65_000) < width(500_000) < 0.06
+    assert width(1_000, 499_000) > 5.0 * width(500_000), "a five-hundredth of the events"
+    assert width(3_841, detail=1) == 0.0 < width(4_500, detail=1) < 0.12
+    assert width(10_000_000, detail=0) == 0.0, "where all is kept"
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_one_source_of_a_stream_is_as_wide_as_expected(share: float) -> None:
+    """Within a factor of 2: from what the source and what the stream have, now and as of the past."""
+    rng = np.random.default_rng(3)
+    rows = 120_000
+    times, names = np.sort(rng.integers(0, HOUR, rows)), np.where(rng.random(rows) < share, "one", "other")
+    events = Events.of(np.arange(rows), times, rng.integers(0, 1000, rows))
+    sample = Sample.build(events, detail=1, sources=names)
+    own, all_of_it = of_sources(share * rows), of_sources(share * rows, (1.0 - share) * rows)
+    given = Built({"detail": 1}, SETTINGS, HOUR, weighted=False, holdings=own, stream=all_of_it)
+    for decay in ("window:20m", "exp:half_life=10m", "none"):
+        for as_of in (HOUR - 1, HOUR // 2):
+            question = Question("count", decay, as_of)
+            found = sample.of(["one"]).answer(question)
+            promise = Sample.promise(question, given, past=as_of < HOUR - 1)
+            assert promise is not None
+            measured = (found.upper - found.lower) / found.value
+            assert measured / 2.0 <= promise.width <= 2.0 * measured, question
 
 
 def test_later_runs_make_digests_finer_and_ecm_coarser() -> None:

@@ -70,8 +70,8 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("sample", {"epsilon": 0.3}, seeds=2),
-    Setting("sample", {"epsilon": 0.3, "delta": 0.01}, merged=True),
+    Setting("sample", {"epsilon": 0.3, "detail": 1}, seeds=2),
+    Setting("sample", {"epsilon": 0.3, "delta": 0.01, "detail": 1}, merged=True),
     Setting("integral", {"epsilon": 0.3, "decay": "window:10m"}, seeds=3),
     Setting("integral", {"epsilon": 0.3, "decay": HALVING, "counting": "weight"}, merged=True, seeds=2),
     Setting("histogram", {"epsilon": 0.2}, rows=3000),

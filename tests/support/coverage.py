@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
 from sketches import Events, Question, Sample
 from sketches.estimate import Estimate
+from sketches.family import Sketch
 from sketches.question import COUNTINGS
+from sketches.sampling.epoch_sample import EpochSample
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
 from tests.support.streams import Stream
 
@@ -45,8 +48,16 @@ class Tally:
         return bool(self.misses > binom.ppf(1.0 - doubt, self.trials, allowed))
 
 
-def build(stream: Stream, seed: int, epsilon: float, delta: float) -> Sample:
-    return Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=epsilon, delta=delta, seed=seed)
+def build(stream: Stream, seed: int, epsilon: float, delta: float, detail: int = 1) -> Sample:
+    """A sample that has thinned the stream, unless more `detail` is asked for."""
+    events = Events.of(stream.ids, stream.t, stream.v, stream.w)
+    return Sample.build(events, epsilon=epsilon, delta=delta, seed=seed, detail=detail)
+
+
+def build_epoch(stream: Stream, seed: int, epsilon: float, delta: float) -> EpochSample:
+    """The same as wane kept it of a source's epoch before there was one sample for a stream."""
+    events = Events.of(stream.ids, stream.t, stream.v, stream.w)
+    return EpochSample.build(events, epsilon=epsilon, delta=delta, seed=seed)
 
 
 def questions_for(stream: Stream, per_aggregate: int, seed: int, decays: Sequence[str] = DECAYS) -> list[Question]:
@@ -86,7 +97,8 @@ def tally(
     *,
     epsilon: float = 0.1,
     delta: float = 0.05,
-    ask: Callable[[Sample, Question], Estimate] = Sample.answer,
+    ask: Callable[[Any, Question], Estimate] = Sample.answer,
+    make: Callable[[Stream, int, float, float], Sketch] = build,
 ) -> list[Tally]:
     """One tally per question over all seeds."""
     oracle = Oracle(stream)
@@ -97,7 +109,7 @@ def tally(
     ]
     tallies = [Tally(question, stream.name) for question in questions]
     for seed in seeds:
-        sketch = build(stream, seed, epsilon, delta)
+        sketch = make(stream, seed, epsilon, delta)
         for counted, truth, total in zip(tallies, exact, whole, strict=True):
             assert counted.question is not None
             estimate = ask(sketch, counted.question)

@@ -201,6 +201,9 @@ def random_settings(rng: Rng, family: str, stream: Stream, unit: TimeUnit) -> di
     settings: dict[str, Any] = {"unit": unit, "epsilon": float(pick(rng, accuracies))}
     if family in RANDOM:
         settings["delta"] = float(pick(rng, (0.05, 0.05, 0.1, 0.01)))
+    if family == "sample":
+        settings["detail"] = 1  # or the streams here would be kept whole
+        settings["per_source"], settings["fine"] = int(pick(rng, (0, 0, 5))), int(pick(rng, (0, 0, 60)))
     if family in FIXED:
         seconds = duration_of(stream, unit)
         kinds = ("none", "window", "exp", "poly", "chordal", "log", "expr", "table", "superexp")

@@ -5,8 +5,8 @@ A window is answered from the finest level that is complete over all of it, as t
 (Theorem 4.1). Where the sketch has several copies, a window's answer is the median over them (Theorems 4.2, 4.3).
 
 The bound is a priori, as of now: a relative error of ε for sums and counts, an additive error of ε for shares, with
-probability 1 - δ. As of the past it does not hold. `Sample.answer` uses the Horvitz–Thompson estimator; this one is a
-peer for the tests to compare with.
+probability 1 - δ. As of the past it does not hold. `EpochSample.answer` uses the Horvitz–Thompson estimator; this one
+is a peer for the tests to compare with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sketches.sampling.nested_sample import NestedSample, starts_of
 from sketches.sampling.range_sample import LEVEL_PROBABILITY, range_sample
 
 if TYPE_CHECKING:
-    from sketches.sampling.sample import Sample
+    from sketches.sampling.epoch_sample import EpochSample
 
 _Per = Literal["weight", "count"]
 
@@ -70,7 +70,7 @@ class _Levels:
 class _Windows:
     """All windows of one question: where they begin, their heights, and the copies that answer them."""
 
-    sketch: Sample
+    sketch: EpochSample
     question: Question
     as_of: int
 
@@ -112,7 +112,7 @@ def _between(values: Column, low: float | None, high: float | None) -> Flags | N
     return inside
 
 
-def answer(sketch: Sample, question: Question) -> Estimate:
+def answer(sketch: EpochSample, question: Question) -> Estimate:
     """The paper's estimate with its a-priori interval."""
     _refuse(sketch, question)
     if question.confidence is not None and question.confidence > 1.0 - sketch.parameters.delta:
@@ -138,7 +138,7 @@ def answer(sketch: Sample, question: Question) -> Estimate:
     )
 
 
-def _refuse(sketch: Sample, question: Question) -> None:
+def _refuse(sketch: EpochSample, question: Question) -> None:
     """Refuse what the paper's estimator does not have: it weighs events, and knows no predicate."""
     threshold = question.threshold
     sums = (question.sums or question.aggregate.endswith("count")) and threshold is None

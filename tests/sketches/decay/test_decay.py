@@ -637,7 +637,7 @@ def test_answers_under_a_cut_are_exact_where_nothing_was_dropped(spec: str, unit
 
 def test_a_cut_has_the_guarantee_of_a_finite_decay() -> None:
     """Converging decays allow a relative error for τ-sums, cut ones do not, and the answer says so."""
-    sketch = Sample.build(Events.of(np.arange(100_000), np.arange(100_000)), epsilon=0.2)
+    sketch = Sample.build(Events.of(np.arange(100_000), np.arange(100_000)), epsilon=0.2, detail=1)
     told = [
         sketch.answer(Question("correlated-sum", spec, tau=0)).guarantee
         for spec in ("poly:alpha=1,unit=1h", "poly:alpha=1,unit=1h,window=20h")

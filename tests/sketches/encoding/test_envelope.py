@@ -129,7 +129,7 @@ def test_hostile_header_lengths_are_refused() -> None:
     ("part", "value"),
     [
         ("version", 0),
-        ("version", envelope.FORMAT_VERSION + 1),
+        ("version", envelope.NEWEST_VERSION + 1),
         ("family", ""),
         ("family", "x" * 256),
         ("family", "é"),
@@ -159,9 +159,9 @@ def test_an_unknown_family_is_refused_with_the_known_ones() -> None:
 
 def test_a_newer_version_is_refused_even_of_an_unknown_family(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes of a later format are said to be from a newer wane, and can still be opened for a look."""
-    newer = envelope.FORMAT_VERSION + 1
+    newer = envelope.NEWEST_VERSION + 1
     with monkeypatch.context() as patch:
-        patch.setattr(envelope, "FORMAT_VERSION", newer)
+        patch.setattr(envelope, "NEWEST_VERSION", newer)
         data = seal("new", newer, b"", 0, b"")
     for families in ({"new": repr}, {"sample": repr}):
         with pytest.raises(CorruptError, match=f"newer wane: it has format version {newer}"):

@@ -27,7 +27,7 @@ def test_a_band_holds_as_it_says(kind: str, together: bool) -> None:
         exact = np.array([oracle.answer(Question("correlated-sum", "exp:half_life=20m", tau=tau)) for tau in axis])
     outside = np.zeros((SEEDS, len(axis)), bool)
     for seed in range(SEEDS):
-        sample = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.12, seed=seed)
+        sample = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.12, detail=1, seed=seed)
         if kind == "quantile":
             question = Question("quantile", "exp:half_life=20m", phi=0.5)
             curve = sample.askable_sample.quantile_curve(question, axis, together=together)

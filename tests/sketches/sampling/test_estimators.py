@@ -10,7 +10,8 @@ import pytest
 from sketches import AGGREGATES, Events, Question, Sample
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.sampling.askable_sample import AskableSample
-from tests.support.coverage import build, questions_for
+from sketches.sampling.epoch_sample import EpochSample
+from tests.support.coverage import build, build_epoch, questions_for
 from tests.support.oracle import DECAYS, Oracle, exact_shares
 from tests.support.streams import STREAMS, Stream, joined
 
@@ -114,11 +115,11 @@ def test_inner_product_needs_a_partner_with_the_same_parameters() -> None:
 
 
 def test_union_without_trimming_is_more_accurate_than_with() -> None:
-    """Merging to answer keeps more events than merging to store, and counts an event of two sources once."""
+    """Of epochs, merging to answer keeps more events than merging to store, and counts an event of two sources once."""
     stream = STREAMS["uniform"](60_000, 4)
-    parts = [build(joined([part, stream.take(np.arange(500))]), 1, 0.1, 0.05) for part in stream.split(6, 2)]
-    trimmed, wide = Sample.union(parts), Sample.union(parts, trim=False)
-    assert trimmed.to_bytes() == build(stream, 1, 0.1, 0.05).to_bytes()
+    parts = [build_epoch(joined([part, stream.take(np.arange(500))]), 1, 0.1, 0.05) for part in stream.split(6, 2)]
+    trimmed, wide = EpochSample.union(parts), EpochSample.union(parts, trim=False)
+    assert trimmed.to_bytes() == build_epoch(stream, 1, 0.1, 0.05).to_bytes()
     assert wide.kept > 2 * trimmed.kept
     question, truth = (
         Question("count", "exp:half_life=20m"),

@@ -25,9 +25,9 @@ def test_intervals_cover_where_next_to_nothing_is_left(decay: str, aggregate: st
     exact = Oracle(stream).answer(question)
     missed, spread = 0, set()
     for seed in range(40):
-        found = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.3, seed=seed).answer(
-            question
-        )
+        found = Sample.build(
+            Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.3, detail=1, seed=seed
+        ).answer(question)
         missed += not found.lower * (1.0 - 1e-9) <= exact <= found.upper * (1.0 + 1e-9)
         spread.add(found.value)
     assert missed <= binom.ppf(1.0 - 1e-3, 40, 0.05)
@@ -37,7 +37,7 @@ def test_intervals_cover_where_next_to_nothing_is_left(decay: str, aggregate: st
 
 def test_a_series_passes_over_into_what_is_faint() -> None:
     """A series that runs from the newest event to long after it has the single answers at every time."""
-    sample = Sample.build(Events.of(range(3_000), range(3_000), range(3_000)), epsilon=0.2)
+    sample = Sample.build(Events.of(range(3_000), range(3_000), range(3_000)), epsilon=0.2, detail=1)
     moments = np.array([3_000, 3_500, 4_000, 9_000])
     question = Question("count", "exp:half_life=5s")
     series = sample.series(question, moments)
@@ -53,9 +53,9 @@ def test_in_a_lull_nothing_faint_looks_exact() -> None:
     values = np.arange(4_000) % 2
     question = Question("frequency", "exp:half_life=2s", 4_000, value=1)
     found = [
-        Sample.build(Events.of(np.arange(4_000) + 10_000 * seed, times, values), epsilon=0.6, seed=seed).answer(
-            question
-        )
+        Sample.build(
+            Events.of(np.arange(4_000) + 10_000 * seed, times, values), epsilon=0.6, detail=1, seed=seed
+        ).answer(question)
         for seed in range(10)
     ]
     exact = 2.0 / 3.0  # the newest of them is odd, and each is half as old as the next

@@ -45,7 +45,7 @@ def test_whole_lists_hold_with_what_they_leave_out(name: str) -> None:
     missed = 0
     for seed in range(50):
         events = Events.of(stream.ids, stream.t, stream.v, stream.w)
-        found = Sample.build(events, epsilon=0.2, seed=seed).answer(question)
+        found = Sample.build(events, epsilon=0.2, detail=1, seed=seed).answer(question)
         wrong = [item for item in found.items if not item.lower <= shares.get(item.value, 0.0) <= item.upper]
         listed = {item.value for item in found.items}
         assert found.unlisted is not None
@@ -57,7 +57,7 @@ def test_whole_lists_hold_with_what_they_leave_out(name: str) -> None:
 def test_a_value_sampled_once_weighs_what_its_event_weighs() -> None:
     """Among values that all differ, a list knows of each no more than the one event that it has seen of it."""
     stream, question = CASES["all values differ"]
-    found = Sample.build(Events.of(stream.ids, stream.t, stream.v), epsilon=0.2).answer(question)
+    found = Sample.build(Events.of(stream.ids, stream.t, stream.v), epsilon=0.2, detail=1).answer(question)
     for item in found.items:
         assert item.lower <= 1.0 / len(stream)
         assert item.lower > 0.5 / len(stream)
@@ -83,7 +83,7 @@ def test_nothing_counts_and_nothing_is_left_out() -> None:
 def test_common_values_are_known_as_well_as_asked_for_alone() -> None:
     """The first line of a list is hardly wider than the frequency of its value, asked for by itself."""
     stream = Stream.of("two", np.arange(30_000), np.arange(30_000), RNG.integers(0, 10, 30_000) // 6)
-    sample = Sample.build(Events.of(stream.ids, stream.t, stream.v), epsilon=0.1)
+    sample = Sample.build(Events.of(stream.ids, stream.t, stream.v), epsilon=0.1, detail=1)
     first = sample.answer(Question("heavy-hitters")).items[0]
     alone = sample.answer(Question("frequency", value=first.value))
     assert first.upper - first.lower < 1.2 * (alone.upper - alone.lower)

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sketches.event_rules import MAX_WEIGHT
-from sketches.sampling.poisson_sample import _CROWDED, _SINGLE_UNIT
 from sketches.sampling.range_sample import (
     LEVEL_PROBABILITY,
     LEVELS,
@@ -22,6 +21,7 @@ from sketches.sampling.range_sample import (
     range_sample,
     smallest_unit,
 )
+from sketches.sampling.strata import _CROWDED, _SINGLE_UNIT
 
 starts = st.one_of(st.integers(0, PRIME - 1), st.integers(0, 300), st.integers(PRIME - 300, PRIME - 1))
 small_weights = st.integers(1, 600)

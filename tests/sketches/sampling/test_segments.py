@@ -150,7 +150,7 @@ def test_what_no_event_can_be_is_refused() -> None:
 
 
 def test_segments_end_where_epochs_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neighbouring epochs share a segment while they fit; a busy one takes several of equal size, and no other epoch."""
+    """Neighbouring epochs share a segment while they fit; a busy one takes several of equal size for itself."""
     monkeypatch.setattr(segments, "SEGMENT_ROWS", 100)
     rng = np.random.default_rng(2)
     sizes = [10, 30, 250, 5, 60, 60, 0, 99, 1, 0, 400, 3]

@@ -24,7 +24,7 @@ def epochs(rows: int, days: int, seed: int) -> tuple[list[Sample], Stream]:
     weights = np.where(rng.random(rows) < 0.3, 0, rng.geometric(0.1, rows))
     stream = Stream.of("days", np.arange(rows), times, np.round(rng.normal(20, 30, rows), 3), weights)
     parts = [stream.take(np.flatnonzero(times // DAY == day)) for day in range(days)]
-    build = [Sample.build(Events.of(one.ids, one.t, one.v, one.w), epsilon=0.1, seed=seed) for one in parts]
+    build = [Sample.build(Events.of(one.ids, one.t, one.v, one.w), epsilon=0.2, detail=1, seed=seed) for one in parts]
     return build, stream
 
 
@@ -94,7 +94,7 @@ def test_what_lies_above_a_quantile_is_covered_over_seeds(kind: str) -> None:
     exact = np.array([oracle.answer(question) for question in questions])
     missed, seeds = np.zeros(len(questions)), 40
     for seed in range(seeds):
-        sample = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.25, seed=seed)
+        sample = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.25, detail=1, seed=seed)
         found = [sample.answer(question) for question in questions]
         lower, upper = (np.array([getattr(one, end) for one in found]) for end in ("lower", "upper"))
         missed += (exact < lower - 1e-9 * np.abs(exact)) | (exact > upper + 1e-9 * np.abs(exact))
@@ -105,7 +105,7 @@ def test_what_lies_above_a_quantile_is_covered_over_seeds(kind: str) -> None:
 def test_a_share_above_a_quantile_is_known_by_definition() -> None:
     """At least half of all events lie at or above the median, and not many more where no value has many."""
     stream = small_stream("many values")
-    found = Sample.build(Events.of(stream.ids, stream.t, stream.v), epsilon=0.25).answer(
+    found = Sample.build(Events.of(stream.ids, stream.t, stream.v), epsilon=0.25, detail=1).answer(
         Question("selectivity", tau="median")
     )
     assert found.lower == pytest.approx(0.5)

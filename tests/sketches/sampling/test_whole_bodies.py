@@ -1,8 +1,7 @@
-"""Many sketches made at once have the bytes of sketches made one by one, for every family."""
+"""Many sketches of epochs made at once have the bytes of sketches made one by one."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from itertools import accumulate, pairwise
 from typing import Any
@@ -12,16 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sketches import Events, Sample, TimeUnit
+from sketches import Events, Integral, TimeUnit
 from sketches.errors import EventError, WaneError
 from sketches.events import Kind, Labels
+from sketches.family import Sketch
 from sketches.hashing import _FIRST_FACTOR, _SECOND_FACTOR, _VALUE_FACTOR, salt
-from sketches.registry import FAMILIES
 from sketches.sampling import whole_bodies
-from tests.sketches.test_conformance import FAMILIES as CONFORMING
+from sketches.sampling.epoch_sample import EpochSample
 
 CAPACITY = 16  # the least there is, of any epsilon near 1
-SETTINGS = {family.name: {**family.parameters, "epsilon": 0.9} for family in CONFORMING}
 TEXTS = ("", "日本", "zebra", "a" * 200)
 VALUES: dict[str, Callable[[int], Any]] = {
     "int64": lambda code: np.int64(code * 2**61),
@@ -31,8 +29,8 @@ VALUES: dict[str, Callable[[int], Any]] = {
 }
 
 
-def one_by_one(family: str, events: Events, bounds: list[int], **settings: Any) -> list[bytes]:
-    return [FAMILIES[family].build(events.rows(*group), **settings).to_bytes() for group in pairwise(bounds)]
+def one_by_one(events: Events, bounds: list[int], family: type[Sketch] = EpochSample, **settings: Any) -> list[bytes]:
+    return [family.build(events.rows(*group), **settings).to_bytes() for group in pairwise(bounds)]
 
 
 @st.composite
@@ -56,16 +54,18 @@ def groups(draw: st.DrawFn) -> tuple[Events, list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["sample", "integral"])  # all at once, and one by one as every other family
+@pytest.mark.parametrize("family", [EpochSample, Integral])  # all at once, and one by one as every other family
 @given(made=groups(), delta=st.sampled_from((0.05, 0.01)), seed=st.integers(0, 3))
 @settings(max_examples=150)
-def test_the_bytes_of_building_one_by_one(family: str, made: tuple[Events, list[int]], delta: float, seed: int) -> None:
+def test_the_bytes_of_building_one_by_one(
+    family: type[Sketch], made: tuple[Events, list[int]], delta: float, seed: int
+) -> None:
     """Whatever the groups, their kind of values and the number of copies, the bytes are those of single builds."""
     events, bounds = made
-    known = inspect.signature(FAMILIES[family].build).parameters
-    chosen = {**SETTINGS[family], "seed": seed} | ({"delta": delta} if "delta" in known else {})
-    chosen |= {"scale": 1} if "scale" in known else {}  # else it refuses the heaviest events
-    assert FAMILIES[family].payloads(events, np.array(bounds), **chosen) == one_by_one(family, events, bounds, **chosen)
+    chosen: dict[str, Any] = {"epsilon": 0.9, "delta": delta, "seed": seed}
+    if family is Integral:
+        chosen |= {"decay": "window:1h", "scale": 1}  # else it refuses the heaviest events
+    assert family.payloads(events, np.array(bounds), **chosen) == one_by_one(events, bounds, family, **chosen)
 
 
 @given(made=groups(), buffer_bytes=st.integers(1, 3000))
@@ -75,8 +75,8 @@ def test_a_buffer_too_small_is_emptied_or_grows(made: tuple[Events, list[int]], 
     events, bounds = made
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(whole_bodies, "_BUFFER_BYTES", buffer_bytes)
-        written = Sample.payloads(events, np.array(bounds), epsilon=0.9)
-    assert written == one_by_one("sample", events, bounds, epsilon=0.9)
+        written = EpochSample.payloads(events, np.array(bounds), epsilon=0.9)
+    assert written == one_by_one(events, bounds, epsilon=0.9)
 
 
 @pytest.mark.parametrize("values", VALUES)
@@ -93,15 +93,15 @@ def test_groups_of_many_blocks(values: str, weighted: bool) -> None:
         rng.integers(1, 1000, rows) if weighted else None,
     )
     bounds = [0, *accumulate(sizes)]
-    written = Sample.payloads(events, np.array(bounds), seed=2**64 - 1, unit=TimeUnit(1, 1000))
-    assert written == one_by_one("sample", events, bounds, seed=2**64 - 1, unit=TimeUnit(1, 1000))
+    written = EpochSample.payloads(events, np.array(bounds), seed=2**64 - 1, unit=TimeUnit(1, 1000))
+    assert written == one_by_one(events, bounds, seed=2**64 - 1, unit=TimeUnit(1, 1000))
 
 
 def test_groups_may_leave_rows_out() -> None:
     """Rows before the first bound and after the last one are in no group; without bounds there are no groups."""
     events = Events.of(range(30), range(30), np.arange(30) / 2)
-    assert Sample.payloads(events, np.array([4, 9, 20])) == one_by_one("sample", events, [4, 9, 20])
-    assert Sample.payloads(events, np.array([7])) == Sample.payloads(events, np.array([], np.int64)) == []
+    assert EpochSample.payloads(events, np.array([4, 9, 20])) == one_by_one(events, [4, 9, 20])
+    assert EpochSample.payloads(events, np.array([7])) == EpochSample.payloads(events, np.array([], np.int64)) == []
 
 
 def test_columns_that_are_views() -> None:
@@ -110,16 +110,16 @@ def test_columns_that_are_views() -> None:
     ids.flags.writeable = False
     events = Events.of(ids[::2], times[::2], values[::2], weights[::2])
     copied = Events.of(ids[::2].copy(), times[::2].copy(), values[::2].copy(), weights[::2].copy())
-    assert Sample.payloads(events, np.array([0, 10, 30])) == Sample.payloads(copied, np.array([0, 10, 30]))
+    assert EpochSample.payloads(events, np.array([0, 10, 30])) == EpochSample.payloads(copied, np.array([0, 10, 30]))
 
 
 @pytest.mark.parametrize("values", VALUES)
 def test_empty_groups_are_the_empty_sketch(values: str) -> None:
     """A group of no rows has no kind of values: its bytes are those of the sketch of nothing."""
     events = Events.of([1, 2], [1, 1], np.array([VALUES[values](0), VALUES[values](1)]))
-    first, one, last = Sample.payloads(events, np.array([0, 0, 2, 2]), seed=4)
-    assert first == last == Sample.build(Events.of([], []), seed=4).to_bytes()
-    assert one == Sample.build(events, seed=4).to_bytes()
+    first, one, last = EpochSample.payloads(events, np.array([0, 0, 2, 2]), seed=4)
+    assert first == last == EpochSample.build(Events.of([], []), seed=4).to_bytes()
+    assert one == EpochSample.build(events, seed=4).to_bytes()
 
 
 def unmixed(mixed: int) -> int:
@@ -141,11 +141,11 @@ def test_two_events_with_one_hash(copy: int) -> None:
     values = [9, 3, 9, 6]
     ids = np.array(colliding(values, copy), np.uint64)
     events = Events.of(ids, [5] * 4, values)
-    (written,) = Sample.payloads(events, np.array([0, 4]), delta=0.01)
-    sketch = Sample.from_bytes(written)
+    (written,) = EpochSample.payloads(events, np.array([0, 4]), delta=0.01)
+    sketch = EpochSample.from_bytes(written)
     assert len(set(sketch.copies[copy].hashes.tolist())) == 1
     assert sketch.copies[copy].values.tolist() == [3, 6, 9]
-    assert [written] == one_by_one("sample", events, [0, 4], delta=0.01)
+    assert [written] == one_by_one(events, [0, 4], delta=0.01)
 
 
 def test_a_key_without_a_label() -> None:
@@ -155,17 +155,17 @@ def test_a_key_without_a_label() -> None:
         labels = Labels(events.labels.hashes[left], tuple(events.labels.texts[place] for place in left))
         broken = Events(events.ids, events.times, events.values, None, labels, Kind.KEY)
         with pytest.raises(KeyError):
-            Sample.payloads(broken, np.array([0, 3]))
+            EpochSample.payloads(broken, np.array([0, 3]))
 
 
 @pytest.mark.parametrize("bounds", [[-1, 3], [0, 4], [0, 2, 1, 3], [3, 0]])
 def test_bounds_outside_the_rows(bounds: list[int]) -> None:
     """Bounds that fall, or lie outside the rows, are refused before anything is read."""
     with pytest.raises(EventError, match="bounds"):
-        Sample.payloads(Events.of([1, 2, 3], [1, 1, 1]), np.array(bounds))
+        EpochSample.payloads(Events.of([1, 2, 3], [1, 1, 1]), np.array(bounds))
 
 
 def test_settings_are_checked() -> None:
     """Settings that `build` refuses are refused, also where there is no group."""
     with pytest.raises(WaneError, match="epsilon"):
-        Sample.payloads(Events.of([1], [1]), np.array([0]), epsilon=2.0)
+        EpochSample.payloads(Events.of([1], [1]), np.array([0]), epsilon=2.0)

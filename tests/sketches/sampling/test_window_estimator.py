@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sketches import Events, Question, Sample, parse_decay
+from sketches import Events, Question, parse_decay
 from sketches.errors import UnanswerableError
+from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.nested_sample import NO_CUT, starts_of
 from sketches.sampling.range_sample import PRIME, STEP
 from tests.support import window_estimator
-from tests.support.coverage import build
+from tests.support.coverage import build_epoch
 from tests.support.oracle import DECAYS, Oracle
 from tests.support.streams import STREAMS
 
 
-def window_by_hand(sketch: Sample, begin: int, as_of: int, least: float, per: str) -> float:
+def window_by_hand(sketch: EpochSample, begin: int, as_of: int, least: float, per: str) -> float:
     """The weight of [begin, as_of] from the finest level that is complete there (Theorem 4.1), median of copies."""
     answers = []
     for copy in sketch.copies:
@@ -38,7 +39,7 @@ def window_by_hand(sketch: Sample, begin: int, as_of: int, least: float, per: st
     return float(np.median(answers))
 
 
-def decayed_by_hand(sketch: Sample, spec: str, as_of: int, least: float, per: str) -> float:
+def decayed_by_hand(sketch: EpochSample, spec: str, as_of: int, least: float, per: str) -> float:
     """Lemma 4.1: windows that begin at every second, each as high as the decay rises there."""
     decay = parse_decay(spec)
     oldest = min(int(copy.times[0]) for copy in sketch.copies)
@@ -56,7 +57,7 @@ def test_probing_at_sampled_times_equals_probing_at_every_second(spec: str, delt
     """The shortcut of Theorem 4.2 changes nothing: sums, counts and shares equal those of Lemma 4.1."""
     rng = np.random.default_rng(4)
     events = Events.of(np.arange(300), rng.integers(0, 90, 300), rng.integers(0, 9, 300), rng.integers(1, 6, 300))
-    sketch = Sample.build(events, epsilon=0.45, delta=delta, seed=3)
+    sketch = EpochSample.build(events, epsilon=0.45, delta=delta, seed=3)
     assert (sketch.copies[0].weight_cuts > NO_CUT).any()
     whole = decayed_by_hand(sketch, spec, 89, -np.inf, "weight")
     part = decayed_by_hand(sketch, spec, 89, 6, "weight")
@@ -76,7 +77,7 @@ def test_probing_at_sampled_times_equals_probing_at_every_second(spec: str, delt
 def test_windows_are_exact_while_everything_is_kept(spec: str) -> None:
     """Without dropped events both estimators give the exact answer, for every aggregate that windows know."""
     stream = STREAMS["correlated"](400, 2)
-    sketch, oracle = build(stream, 1, 0.05, 0.05), Oracle(stream)
+    sketch, oracle = build_epoch(stream, 1, 0.05, 0.05), Oracle(stream)
     middle = float(np.median(stream.v))
     questions = [
         Question("sum", spec),
@@ -104,7 +105,7 @@ def test_windows_are_exact_while_everything_is_kept(spec: str) -> None:
 def test_heavy_hitters_by_windows_list_the_same_values() -> None:
     """While everything is kept, windows list the same values with the same shares as the default estimator."""
     stream = STREAMS["keys"](600, 2)
-    sketch = build(stream, 1, 0.05, 0.05)
+    sketch = build_epoch(stream, 1, 0.05, 0.05)
     question = Question("heavy-hitters", "exp:half_life=10m", top=5, counting="weight")
     by_windows, plain = window_estimator.answer(sketch, question), sketch.answer(question)
     assert [item.estimate for item in by_windows.items] == pytest.approx([item.estimate for item in plain.items])
@@ -112,13 +113,13 @@ def test_heavy_hitters_by_windows_list_the_same_values() -> None:
 
 def test_the_guarantee_cites_its_theorems_by_author_and_year() -> None:
     """Users see whose theorem it is, not a letter."""
-    found = window_estimator.answer(build(STREAMS["uniform"](600, 2), 1, 0.05, 0.05), Question("sum"))
+    found = window_estimator.answer(build_epoch(STREAMS["uniform"](600, 2), 1, 0.05, 0.05), Question("sum"))
     assert "(Cormode, Tirthapura and Xu 2007, Theorems 4.1 to 4.3)" in found.guarantee
 
 
 def test_windows_refuse_what_they_do_not_bound() -> None:
     """Joins, sums of values and more confidence than planned are refused by name."""
-    sketch = build(STREAMS["uniform"](600, 2), 1, 0.05, 0.05)
+    sketch = build_epoch(STREAMS["uniform"](600, 2), 1, 0.05, 0.05)
     for question in (Question("self-join"), Question("sum", of="value"), Question("sum", confidence=0.99)):
         with pytest.raises(UnanswerableError):
             window_estimator.answer(sketch, question)
@@ -126,6 +127,6 @@ def test_windows_refuse_what_they_do_not_bound() -> None:
 
 def test_windows_of_an_empty_sketch() -> None:
     """A sum over no events is 0; a share of no weight is NaN."""
-    sketch = Sample.build(Events.of([], []))
+    sketch = EpochSample.build(Events.of([], []))
     assert window_estimator.answer(sketch, Question("sum")).value == 0.0
     assert np.isnan(window_estimator.answer(sketch, Question("selectivity", low=0)).value)
