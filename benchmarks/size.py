@@ -1,55 +1,174 @@
-"""How many events a sample keeps for n, ε and δ, and how many bytes each takes on the wire.
+"""A store against the Parquet files it was made from: bytes, kept events, bytes a kept event.
 
-python -m benchmarks.size
+python -m benchmarks.size [--rows 34000000] [--large]
+
+Generated streams (`benchmarks/streams.py`) and the real ones of ../shared/data where they are at hand. Parquet is
+written by pyarrow with zstd at level 3. Batches go to the builder directly, as Spark's tasks do, and are committed to a
+real store; the ledger has one file. `--large` adds 340 million rows.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.report import publish, table
+from benchmarks.streams import Batch, Generated
 from sketches import Events, Sample
-from sketches.sampling.sample_parameters import SampleParameters
+from sketches.sampling.ladder_parameters import LadderParameters
 from sketches.units import SECOND
+from store import InputFile, Run, SketchTables, Stream, commit, compact
+from store.writing.run import EPOCHS, SKETCHES
 
-START = 1_700_000_000
+NOW = datetime(2026, 1, 31, 12)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+BEFORE = {  # of the version before, where it was measured: store over Parquet
+    "3 million": "2.07",
+    "34 million, random ids": "2.05",
+}
 
 
-def events_kept(events: float, epsilon: float, delta: float) -> int:
-    """About how many events of weight 1 a sample keeps of so many: capacity·(1 + levels/2) for each copy."""
-    parameters = SampleParameters.derive(epsilon, delta, SECOND, 0)
-    if events <= parameters.capacity:
-        return int(events) * parameters.copies
-    return round(parameters.copies * parameters.capacity * (1.0 + math.log2(events / parameters.capacity) / 2.0))
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A data set of ../shared/data, in the order of its file."""
+
+    name: str
+    epoch: int
+    value: str = "value"
+
+    @property
+    def path(self) -> Path:
+        return DATA / f"{self.name}.parquet"
+
+    def batches(self) -> Iterator[tuple[Batch, list[str]]]:
+        rows = pq.read_table(self.path, columns=["source", "id", "ts", self.value, "weight"])
+        sources = rows["source"].combine_chunks().dictionary_encode()
+        columns = [rows[name].to_numpy() for name in ("id", "ts", self.value, "weight")]
+        yield Batch(*columns, sources.indices.to_numpy().astype(np.int32)), sources.dictionary.to_pylist()
+
+
+def kept_by_formula(rows: int, capacity: int) -> int:
+    return rows if rows <= capacity else round(capacity * (1.0 + math.log2(rows / capacity) / 2.0))
+
+
+def totals(batch: Batch, names: list[str], epoch: int) -> pa.Table:
+    """The totals of each source and epoch, as a task of ingest has them."""
+    frame = pa.table({"source": pa.array(names).take(pa.array(batch.sources)), "t": batch.times, "w": batch.weights})
+    with duckdb.connect() as connection:
+        connection.register("frame", frame)
+        return connection.sql(
+            f"SELECT source, t // {epoch} * {epoch} AS start, {epoch}::BIGINT AS length, count(*) AS events, "
+            "sum(w)::DOUBLE AS weight, min(t) AS oldest, max(t) AS newest FROM frame GROUP BY 1, 2"
+        ).to_arrow_table()
+
+
+def store_of(batches: Iterable[tuple[Batch, list[str]]], epoch: int, path: Path) -> tuple[Sample, float]:
+    """Commit all batches as one run; the sample and the seconds that sampling took."""
+    sample: Sample | None = None
+    found, took = [], 0.0
+    for batch, names in batches:
+        start = time.perf_counter()
+        weights = None if (batch.weights == 1).all() else batch.weights
+        part = Sample.partial(Events.of(batch.ids, batch.times, batch.values, weights), batch.sources, names)
+        sample = part if sample is None else sample.merge(part)
+        took += time.perf_counter() - start
+        found.append(totals(batch, names, epoch).cast(EPOCHS))
+    assert sample is not None
+    payload = pa.table([[""], [0], [0], ["sample"], [sample.to_bytes()]], schema=SKETCHES)
+    tables = SketchTables(pa.concat_tables(found), payload)
+    file = InputFile("raw.parquet", 1, "0" * 64, 1, 0)
+    commit(path, Run(Stream("stream", epoch), tables, NOW, NOW, files=[file], rows=1))
+    return sample, took
+
+
+def parquet_bytes(stream: Generated, folder: Path) -> int:
+    path = folder / "raw.parquet"
+    writer: pq.ParquetWriter | None = None
+    for batch in stream.batches():
+        rows = batch.table()
+        if writer is None:
+            writer = pq.ParquetWriter(path, rows.schema, compression="zstd", compression_level=3)
+        writer.write_table(rows, row_group_size=1 << 20)
+    assert writer is not None
+    writer.close()
+    return path.stat().st_size
+
+
+def measure(stream: Generated | Real, epoch: int, folder: Path) -> tuple[str, ...]:
+    store = folder / f"{stream.name}.duckdb".replace(" ", "-")
+    if isinstance(stream, Generated):
+        raw = parquet_bytes(stream, folder)
+        names = [f"site-{number}" for number in range(stream.sources)]
+        sample, took = store_of(((batch, names) for batch in stream.batches()), epoch, store)
+        rows = stream.rows
+    else:
+        raw = stream.path.stat().st_size
+        sample, took = store_of(stream.batches(), epoch, store)
+        rows = pq.read_metadata(stream.path).num_rows
+    size = store.stat().st_size
+    compacted = compact(store, dry_run=True).after
+    capacity = LadderParameters.derive(0.05, 0.05, SECOND, 0).capacity
+    segments = sum(len(segment.payload) for segment in sample.parts(epoch).segments)
+    return (
+        stream.name,
+        f"{rows:,}",
+        f"{raw:,}",
+        f"{size:,}",
+        f"1/{raw / size:.1f}",
+        f"{compacted:,}",
+        BEFORE.get(stream.name, ""),
+        f"{sample.kept:,}",
+        f"{kept_by_formula(rows, capacity):,}",
+        f"{segments / max(sample.kept, 1):.2f}",
+        f"{rows / took / 1e6:.1f}",
+    )
 
 
 def main() -> None:
-    rng = np.random.default_rng(1)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=34_000_000, help="rows of the longer generated streams")
+    parser.add_argument("--large", action="store_true", help="add 340 million rows")
+    options = parser.parse_args()
+    hour, day = 3_600, 86_400
+    million = f"{options.rows // 1_000_000} million"
+    wanted: list[tuple[Generated | Real, int]] = [
+        (Generated("3 million", 3_000_000, 180, 229, tick=60, heavy=1.5), day),
+        (Generated(f"{million}, random ids", options.rows, 30, 20), hour),
+        (Generated(f"{million}, sequential ids", options.rows, 30, 20, random_ids=False), hour),
+    ]
+    if options.large:
+        wanted.append((Generated("340 million", 340_000_000, 300, 20), day))
+    real = [
+        Real("azure_vm_noise", day),
+        Real("bikeshare14", day),
+        Real("cran_downloads", hour),
+        Real("zeek_wrccdc", 60),
+    ]
+    wanted += [(one, epoch) for one, epoch in zip(real, (day, day, hour, 60), strict=True) if one.path.exists()]
     measured = []
-    for rows in (10_000, 100_000, 1_000_000, 10_000_000):
-        times = rng.integers(0, 3600, rows) + START
-        values = rng.integers(0, 1_000_000, rows)
-        for epsilon, delta in ((0.1, 0.05), (0.05, 0.05), (0.02, 0.05), (0.05, 0.01)):
-            sketch = Sample.build(Events.of(np.arange(rows), times, values), epsilon=epsilon, delta=delta)
-            size = sketch.nbytes
-            measured.append(
-                (
-                    f"{rows:,}",
-                    epsilon,
-                    delta,
-                    sketch.parameters.copies,
-                    f"{sketch.parameters.capacity:,}",
-                    f"{events_kept(rows, epsilon, delta):,}",
-                    f"{sketch.kept:,}",
-                    f"{size:,}",
-                    f"{size / sketch.kept:.2f}",
-                )
-            )
-    header = ("events", "ε", "δ", "copies", "a level", "kept by formula", "kept", "bytes", "bytes an event")
-    text = "Unit weights, values below a million, one hour at one second; asked: at most 12 bytes an event.\n\n"
-    publish("benchmarks.md", "Size of a sample", "python -m benchmarks.size", text + table(header, measured))
+    for stream, epoch in wanted:
+        with tempfile.TemporaryDirectory() as folder:
+            measured.append(measure(stream, epoch, Path(folder)))
+            print(measured[-1], flush=True)
+    header = (
+        *("stream", "rows", "Parquet", "store", "store over Parquet", "compacted", "before", "kept", "by formula"),
+        *("bytes a kept event", "million rows sampled a second, one core"),
+    )
+    text = (
+        "Defaults (ε = δ = 0.05, detail 16). Asked: 1/8 for azure_vm_noise, 1/6 for 3 million, 1/30 for 34 million.\n\n"
+    )
+    publish("benchmarks.md", "Size of a store", "python -m benchmarks.size", text + table(header, measured))
 
 
 if __name__ == "__main__":

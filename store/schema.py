@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
 from store.database import StoreError, connected, create
+from store.packed_sources import TABLE as PACKED_SOURCES
+from store.packed_sources import UNPACKED, close_sources
 
 VERSION: Final = 4
 
 # A row of `sketches` is one (stream, source, epoch, family), or one of many epochs (`store.keys`); its `generation` is
 # that of the commit which wrote it last. A family whose one sketch of a stream is stored in parts has a row of `heads`
 # and, in the order of time, rows of `segments`. Rows of `epochs` say which epochs hold events, of whatever source, and
-# rows of `sources` what each source has brought. Their `weight` is in multiples of the stream's weight_step, as
+# rows of `packed_sources` what each source has brought. Their `weight` is in multiples of the stream's weight_step, as
 # sketches hold it; their `latest` is the newest event, but no later than the clock of the run that brought it. `store`
 # is the random name of the store, `commit` that of the commit which made this generation.
 EPOCHS: Final = """CREATE TABLE epochs (
         stream VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL, events BIGINT NOT NULL,
         weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL, latest BIGINT NOT NULL)"""
-SOURCES: Final = """CREATE TABLE sources (
-        stream VARCHAR NOT NULL, source VARCHAR NOT NULL, events BIGINT NOT NULL, weight DOUBLE NOT NULL,
-        oldest BIGINT NOT NULL, newest BIGINT NOT NULL, latest BIGINT NOT NULL)"""
 HEADS: Final = """CREATE TABLE heads (
         stream VARCHAR NOT NULL, family VARCHAR NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL,
         payload BLOB NOT NULL)"""
@@ -36,7 +36,7 @@ TABLES: Final = (
         stream VARCHAR NOT NULL, unit_numerator BIGINT NOT NULL, unit_denominator BIGINT NOT NULL,
         epoch BIGINT NOT NULL, settings VARCHAR NOT NULL)""",
     EPOCHS,
-    SOURCES,
+    PACKED_SOURCES,
     HEADS,
     SEGMENTS,
     """CREATE TABLE sketches (
@@ -63,7 +63,9 @@ TABLES: Final = (
 _TOTALS: Final = "sum(events)::BIGINT, sum(weight), min(oldest), max(newest), max(latest)"
 
 # For each version the statements that lead to the next one. A migration is one transaction.
-MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
+Step = str | Callable[[duckdb.DuckDBPyConnection], None]
+
+MIGRATIONS: Final[dict[int, tuple[Step, ...]]] = {
     1: (
         "ALTER TABLE files ADD COLUMN modified BIGINT DEFAULT 0",
         "ALTER TABLE files ALTER modified SET NOT NULL",
@@ -107,10 +109,12 @@ MIGRATIONS: Final[dict[int, tuple[str, ...]]] = {
         "DROP TABLE unnamed",
         "ALTER TABLE epochs RENAME TO by_source",
         EPOCHS,
-        SOURCES,
+        PACKED_SOURCES,
+        UNPACKED,
         f"INSERT INTO epochs SELECT stream, start, length, {_TOTALS} FROM by_source GROUP BY ALL ORDER BY ALL",
         f"INSERT INTO sources SELECT stream, source, {_TOTALS} FROM by_source GROUP BY ALL ORDER BY ALL",
         "DROP TABLE by_source",
+        close_sources,
         HEADS,
         SEGMENTS,
         "DROP TABLE labels",
@@ -148,6 +152,13 @@ def _state(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[int, int]
     return int(version), int(generation)
 
 
+def _take(connection: duckdb.DuckDBPyConnection, step: Step) -> None:
+    if isinstance(step, str):
+        connection.execute(step)
+    else:
+        step(connection)
+
+
 def migrate(path: Path, wait: float) -> None:
     """Bring an older store up to date, all of it or nothing. The file is opened for writing only where needed."""
     with connected(path, write=False, wait=wait) as connection:
@@ -160,8 +171,8 @@ def migrate(path: Path, wait: float) -> None:
         connection.begin()
         try:
             for old in range(version, VERSION):
-                for statement in MIGRATIONS[old]:
-                    connection.execute(statement)
+                for step in MIGRATIONS[old]:
+                    _take(connection, step)
             connection.execute("UPDATE wane SET version = $1, generation = generation + 1, commit = uuid()", [VERSION])
             connection.commit()
         except BaseException as error:

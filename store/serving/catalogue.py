@@ -21,6 +21,7 @@ from sketches.holdings import Holdings
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, spans_epochs
+from store.packed_sources import read_sources
 from store.schema import check
 
 _COLUMNS: Final = ("oldest", "newest", "events")
@@ -302,10 +303,9 @@ def _fill(connection: duckdb.DuckDBPyConnection, stream: StoredStream) -> None:
     )
     spans = map(Span._make, zip(start, length, strict=True))
     stream.epochs.update(zip(spans, map(Totals._make, zip(*numbers, strict=True)), strict=True))
-    names, *numbers = _columns(
-        connection, f"SELECT source, {totals} FROM sources WHERE stream = $stream", stream=stream.name
-    )
-    stream.by_source.update(zip(names, map(Totals._make, zip(*numbers, strict=True)), strict=True))
+    names, *columns = read_sources(connection, stream.name)
+    lists = (column.tolist() for column in columns)
+    stream.by_source.update(zip(names, map(Totals._make, zip(*lists, strict=True)), strict=True))
     families = connection.execute("SELECT DISTINCT family FROM sketches WHERE stream = $1", [stream.name]).fetchall()
     for (family,) in sorted(families):
         *key_columns, generation, size = _columns(

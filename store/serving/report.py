@@ -22,6 +22,7 @@ from sketches.registry import FAMILIES, family_of, load
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import ALL_EPOCHS, is_in_parts
+from store.packed_sources import read_sources
 from store.schema import check as generation_of
 from store.serving.catalogue import Gap
 from store.serving.store import Store
@@ -160,10 +161,9 @@ def _row(connection: duckdb.DuckDBPyConnection, query: str, stream: str) -> tupl
 
 def _sources(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[str, _SourceTotals]:
     """The totals of every source over all epochs, by name."""
-    rows = connection.execute(
-        "SELECT source, events, weight, oldest, newest FROM sources WHERE stream = $1", [stream]
-    ).fetchall()
-    return {source: _SourceTotals(*numbers) for source, *numbers in sorted(rows)}
+    names, *columns = read_sources(connection, stream)
+    totals = zip(*(column.tolist() for column in columns[:4]), strict=True)
+    return {source: _SourceTotals(*numbers) for source, numbers in zip(names, totals, strict=True)}
 
 
 def _families(connection: duckdb.DuckDBPyConnection, stream: str) -> list[dict[str, Any]]:

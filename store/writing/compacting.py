@@ -18,7 +18,7 @@ _NAMES: Final = (
     "wane",
     "streams",
     "epochs",
-    "sources",
+    "packed_sources",
     "heads",
     "segments",
     "sketches",

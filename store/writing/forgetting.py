@@ -18,6 +18,7 @@ from sketches.formatting import counted
 from sketches.registry import FAMILIES
 from store.database import WAIT, StoreError, connected
 from store.keys import is_in_parts
+from store.packed_sources import close_sources, open_sources
 from store.schema import check, migrate
 from store.writing.compacting import compact
 from store.writing.stream_parts import MergedParts, read_parts, stored_sketch, write_parts
@@ -25,7 +26,7 @@ from store.writing.stream_parts import MergedParts, read_parts, stored_sketch, w
 _OF_A_STREAM = (
     "streams",
     "epochs",
-    "sources",
+    "packed_sources",
     "heads",
     "segments",
     "sketches",
@@ -109,6 +110,7 @@ def _forget_stream(connection: duckdb.DuckDBPyConnection, stream: str) -> Forgot
 def _forget_events(
     connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int], generation: int
 ) -> Forgotten:
+    open_sources(connection)
     _check_sources(connection, stream, sources)
     epoch = int(connection.execute("SELECT epoch FROM streams WHERE stream = $1", [stream]).fetchall()[0][0])
     rows = 0
@@ -124,6 +126,7 @@ def _forget_events(
         write_parts(connection, stream, [MergedParts(family, left.parts(epoch), (), damaged)], generation)
     dropped = _drop_sketches(connection, stream, sources, span)
     _subtract(connection, stream, sources, span)
+    close_sources(connection)
     return Forgotten(stream, whole=False, rows=rows, dropped=dropped)
 
 

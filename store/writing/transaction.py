@@ -18,6 +18,7 @@ from sketches.encoding.envelope import FORMAT_VERSION
 from sketches.formatting import counted
 from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, vacuum
 from store.keys import is_in_parts, scope_fault
+from store.packed_sources import close_sources, open_sources
 from store.schema import check, create_store, migrate
 from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap
 from store.writing.ledger import write_ledger
@@ -95,7 +96,9 @@ def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], gener
     used = bytes_used(connection)
     connection.begin()
     try:
+        open_sources(connection)
         used += sum(_write_run(connection, merged, generation) for merged in runs)
+        close_sources(connection)
         connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
         vacuum(connection, wanted=used > _ROOM * live_bytes(connection))
         connection.commit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,28 @@ from sketches.family import Sketch
 from sketches.sampling.integral import Integral
 from sketches.units import SECOND, TimeUnit
 from store import EpochSketches, Run, SketchTables, Stream, commit
+from tests.support.by_epoch_family import ByEpoch
 from tests.support.streams import Stream as Rows
 from tests.support.streams import joined
 
 EPOCH = 600
 STREAM = "calls"
 NOON = datetime(2026, 1, 31, 12)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
-TABLES = ("wane", "streams", "epochs", "sketches", "set_aside", "runs", "files", "rejects", "labels")
+TABLES = (
+    *(
+        "wane",
+        "streams",
+        "epochs",
+        "packed_sources",
+        "heads",
+        "segments",
+        "sketches",
+        "set_aside",
+        "runs",
+        "files",
+        "rejects",
+    ),
+)
 
 # Children fork from a server that has imported everything and holds no thread and no connection.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -37,8 +52,9 @@ def sketches_of(
     rows: Rows, families: Sequence[str] = ("sample",), *, decay: str = "window:20m", **accuracy: Any
 ) -> list[Sketch]:
     """One sketch a family; `decay` is that of the integral family."""
-    build = {
+    build: dict[str, Callable[[], Sketch]] = {
         "sample": lambda: Sample.build(events(rows), **accuracy),
+        "by-epoch": lambda: ByEpoch.build(events(rows), **accuracy),
         "integral": lambda: Integral.build(events(rows), decay=decay, counting="weight", **accuracy),
     }
     return [build[family]() for family in families]
@@ -107,12 +123,46 @@ def execute(path: Path, statement: str, values: Sequence[object] = ()) -> None:
         connection.execute(statement, list(values))
 
 
-def replace_payload(path: Path, source: str, start: int, payload: bytes, family: str = "sample") -> None:
+def replace_payload(path: Path, source: str, start: int, payload: bytes, family: str = "by-epoch") -> None:
+    """Change the bytes of a sketch of a source's epoch."""
     execute(
         path,
         "UPDATE sketches SET payload = $1 WHERE source = $2 AND start = $3 AND family = $4",
         [payload, source, start, family],
     )
+
+
+def stream_parts(
+    path: Path, stream: str = STREAM, family: str = "sample"
+) -> tuple[bytes, list[tuple[int, int, bytes]]]:
+    """The sketch of a stream that is stored in parts: its head, and oldest, newest and bytes of its segments."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        key = [stream, family]
+        ((head,),) = connection.execute("SELECT payload FROM heads WHERE stream = $1 AND family = $2", key).fetchall()
+        segments = connection.execute(
+            "SELECT oldest, newest, payload FROM segments WHERE stream = $1 AND family = $2 ORDER BY ALL", key
+        ).fetchall()
+    return bytes(head), segments
+
+
+def replace_head(path: Path, payload: bytes, family: str = "sample") -> None:
+    execute(path, "UPDATE heads SET payload = $1 WHERE family = $2", [payload, family])
+
+
+def replace_segment(path: Path, oldest: int, payload: bytes, family: str = "sample") -> None:
+    execute(path, "UPDATE segments SET payload = $1 WHERE oldest = $2 AND family = $3", [payload, oldest, family])
+
+
+def stretch(path: Path, moment: int, stream: str = STREAM) -> tuple[int, int]:
+    """The oldest and the newest time of the segment that holds a moment."""
+    ((oldest, newest),) = [found[:2] for found in stream_parts(path, stream)[1] if found[0] <= moment <= found[1]]
+    return oldest, newest
+
+
+def named(path: Path) -> tuple[str, str]:
+    """The random names of a store and of its last commit."""
+    ((_, _, store, last),) = content(path)["wane"]
+    return store, last
 
 
 def beside(path: Path) -> list[str]:
