@@ -68,7 +68,7 @@ def run(folder: Path, number: int, seed: int, end: int, master: str | None, say:
     settings = read_settings(folder / "wane.toml")
     say("2. Starting Spark, which takes some seconds …")
     with spark_session(master) as spark:
-        say("3. Ingesting: Spark reads, checks and sketches the files, by source and hour, and commits once …")
+        say("3. Ingesting: Spark reads, checks and samples the files, all sources together, and commits once …")
         _tell(ingest(settings, RunOptions(), Progress(quiet=True), spark).lines(), say)
         say("4. More files arrive, with late and repeated records. The next run takes only these …")
         _write(folder, arriving, slice(-1, None))

@@ -21,7 +21,7 @@ from ingest.driver.settings import Settings, read_settings
 from ingest.driver.summary import Summary
 from sketches import Events, Integral, Sample
 from sketches.registry import FAMILIES
-from tests.support.stores import content, payloads
+from tests.support.stores import STREAM, content, payloads
 from tests.support.streams import Stream
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def stored(settings: Settings) -> dict[Any, bytes]:
     found: dict[Any, bytes] = dict(payloads(settings.store))
     whole = content(settings.store)
     for stream, family, *_, head in whole["heads"]:
+        if stream != STREAM:
+            continue
         segments = sorted(row[2:] for row in whole["segments"] if row[:2] == (stream, family))
         sketch, damaged = FAMILIES[family].from_parts(head, [row[-1] for row in segments])
         assert not damaged
