@@ -39,6 +39,8 @@ TABLES = (
     ),
 )
 
+BY_EPOCH = ("by-epoch",)  # a family of sketches by source and epoch
+
 # Children fork from a server that has imported everything and holds no thread and no connection.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pytest", "pandas", "tests.support.stores"])  # pyarrow imports pandas when first used

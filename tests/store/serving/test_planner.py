@@ -20,8 +20,8 @@ from sketches.family import Built, Promise
 from sketches.registry import FAMILIES
 from sketches.units import SECOND
 from store import EpochSketches, Run, SketchTables, Store, Stream, commit
-from store.keys import Epoch
-from store.serving.catalogue import EpochTotals, StoredStream
+from store.keys import Epoch, Span, sketch_key
+from store.serving.catalogue import StoredStream, Totals
 from store.serving.epoch_holdings import holdings_of
 from store.serving.planner import Times, pick
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
@@ -265,11 +265,14 @@ def holding(
     """A stream as the catalogue tells of it, each source with so many events an epoch: there are no sketches at all."""
     settings = settings_of(families, own or {}) | {"epsilon": 0.05, "counting": "events"}
     held = StoredStream(STREAM, SECOND, HOUR, json.dumps(settings), spans=list(spans))
-    for source in range(sources):
-        for start in range(0, epochs * HOUR, HOUR):
-            totals = EpochTotals(events, float(events), start, start + HOUR - 1)
-            held.epochs[Epoch(f"s{source}", start, HOUR)] = totals
-    held.sketches.update({family: dict.fromkeys(held.epochs, (1, 1)) for family in families})
+    names, starts = [f"s{number}" for number in range(sources)], range(0, epochs * HOUR, HOUR)
+    for start in starts:
+        held.epochs[Span(start, HOUR)] = Totals(sources * events, float(sources * events), start, start + HOUR - 1)
+    for name in names:
+        held.by_source[name] = Totals(epochs * events, float(epochs * events), 0, epochs * HOUR - 1)
+    for family in families:
+        keys = [sketch_key(family, Epoch(name, start, HOUR)) for name in names for start in starts]
+        held.sketches[family] = dict.fromkeys(keys, (1, 1))
     return held
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,24 @@ import pyarrow as pa
 import pytest
 
 import store.writing.transaction as transaction_module
-from sketches import Events, Sample
+from sketches import Events
 from sketches.registry import FAMILIES, load
 from store import Store, StoreBusyError, commit
 from store.database import connected
+from store.keys import Span
 from store.writing.late_merge import MergedOverlap, Overlap, merge_overlap
 from store.writing.run import SKETCHES
-from tests.support.stores import EPOCH, STREAM, content, events, part, payloads, run_of
+from tests.support.by_epoch_family import ByEpoch
+from tests.support.stores import BY_EPOCH, EPOCH, STREAM, content, events, payloads, run_of
+from tests.support.stores import part as part_of
 from tests.support.streams import STREAMS
 
 ROWS = STREAMS["late"](400, 1)
 FIRST = int(ROWS.t.min() - ROWS.t.min() % EPOCH)
 EPOCH_ROWS = ROWS.take(ROWS.t < FIRST + EPOCH)
 EARLY, MIDDLE, LATE = EPOCH_ROWS.split(3, 3)
+
+part = partial(part_of, families=BY_EPOCH)
 
 
 @pytest.fixture
@@ -69,7 +75,7 @@ def test_a_commit_in_between_is_not_lost(path: Path, monkeypatch: pytest.MonkeyP
     seen = while_merging(monkeypatch, lambda: commit(path, run_of([part(MIDDLE, "north", FIRST)])))
     assert commit(path, run_of([part(LATE, "north", FIRST)])) == 3
     assert len(seen) == 2
-    assert payloads(path) == {("north", FIRST, "sample"): Sample.build(events(EPOCH_ROWS)).to_bytes()}
+    assert payloads(path) == {("north", FIRST, "by-epoch"): ByEpoch.build(events(EPOCH_ROWS)).to_bytes()}
     ((*_, known, _, _, _, _),) = content(path)["epochs"]
     assert known == len(EPOCH_ROWS)
     assert len(content(path)["sketches"]) == 1
@@ -81,7 +87,7 @@ def test_starting_over_is_bounded_by_the_wait(path: Path, monkeypatch: pytest.Mo
     with pytest.raises(StoreBusyError, match="changed by others each time"):
         commit(path, run_of([part(LATE, "north", FIRST)]), wait=0.5)
     assert len(seen) < 100
-    assert payloads(path) == {("north", FIRST, "sample"): Sample.build(events(EARLY)).to_bytes()}
+    assert payloads(path) == {("north", FIRST, "by-epoch"): ByEpoch.build(events(EARLY)).to_bytes()}
 
 
 def test_only_what_meets_something_is_merged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +100,8 @@ def test_only_what_meets_something_is_merged(path: Path, monkeypatch: pytest.Mon
     assert [(len(found.new), len(found.stored)) for found in seen[2:]] == [(0, 0)]
     commit(path, run_of([part(one, "north", FIRST) for one in (EARLY, MIDDLE)]))
     assert [(len(found.new), len(found.stored)) for found in seen[3:]] == [(2, 1)]
-    held: dict[Any, Any] = dict(Store(path).catalogue().streams[STREAM].epochs)
-    assert held[("north", FIRST, EPOCH)].events == len(EPOCH_ROWS)
+    held = Store(path).catalogue().streams[STREAM]
+    assert held.epochs[Span(FIRST, EPOCH)].events == len(LATE) + len(EPOCH_ROWS), "south has its own, replaced as well"
 
 
 def sketches_table(family: str, payloads: Sequence[bytes]) -> pa.Table:

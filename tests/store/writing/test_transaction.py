@@ -31,8 +31,10 @@ from store import (
 )
 from store.schema import VERSION
 from store.serving.catalogue import Rejected
+from tests.support.by_epoch_family import ByEpoch
 from tests.support.oracle import Oracle
 from tests.support.stores import (
+    BY_EPOCH,
     EPOCH,
     NOON,
     STREAM,
@@ -40,6 +42,7 @@ from tests.support.stores import (
     content,
     events,
     flipped,
+    named,
     overlapping,
     part,
     parts,
@@ -47,6 +50,7 @@ from tests.support.stores import (
     replace_payload,
     run_of,
     stored,
+    stream_parts,
 )
 from tests.support.streams import STREAMS, joined
 from tests.support.streams import Stream as Rows
@@ -61,44 +65,49 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_stored_with_all_that_belongs_to_it(path: Path) -> None:
-    """Sketches, epochs, ledger, files, rejects, labels, settings and the generation of one commit."""
+    """Sketches by epoch and in parts, totals, ledger, files, rejects, settings and the generation of one commit."""
     rows = STREAMS["keys"](40, 1).take(np.arange(3))
-    sketch = Sample.build(events(rows), unit=TimeUnit(1, 1000))
+    unit = TimeUnit(1, 1000)
+    sketch, whole = ByEpoch.build(events(rows), unit=unit), Sample.build(events(rows), unit=unit).named("north")
     payload = sketch.to_bytes()
+    head, (segment,) = whole.parts(EPOCH).head, whole.parts(EPOCH).segments
+    size = len(payload) + len(head) + len(segment.payload)
     run = Run(
-        Stream(STREAM, EPOCH, TimeUnit(1, 1000), {"epsilon": 0.05}),
-        SketchTables.of([EpochSketches("north", 0, EPOCH, 3, 7.0, 5, 99, [sketch])]),
+        Stream(STREAM, EPOCH, unit, {"epsilon": 0.05}),
+        SketchTables.of([EpochSketches("north", 0, EPOCH, 3, 7.0, 5, 99, [sketch, whole])]),
         NOON,
         NOON + timedelta(seconds=2),
         files=[InputFile("a.parquet", 123, "f00", 4, 10**18, 5, 99)],
         rejects=[Reject("no time", 1, [{"id": 4, "time": None}])],
         rows=4,
         conflicts=2,
-        labels={2**64 - 1: "/index.html"},
         clock=70,
         repeats=1,
         ahead=2,
     )
     assert commit(path, run) == 1
     found = content(path)
-    assert found["wane"] == [(VERSION, 1)]
+    assert found["wane"] == [(VERSION, 1, *named(path))]
     assert found["streams"] == [(STREAM, 1, 1000, EPOCH, '{"epsilon": 0.05}')]
-    assert found["epochs"] == [(STREAM, "north", 0, EPOCH, 3, 7.0, 5, 99, 70)]
-    assert found["sketches"] == [(STREAM, "north", 0, EPOCH, "sample", FORMAT_VERSION, len(payload), 1, payload)]
-    assert found["runs"] == [(1, STREAM, NOON, NOON + timedelta(seconds=2), 4, 1, 2, 1, 0, len(payload), 1, 2)]
+    assert found["epochs"] == [(STREAM, 0, EPOCH, 3, 7.0, 5, 99, 70)]
+    assert found["sources"] == [(STREAM, "north", 3, 7.0, 5, 99, 70)]
+    assert found["sketches"] == [(STREAM, "north", 0, EPOCH, "by-epoch", FORMAT_VERSION, len(payload), 1, payload)]
+    assert found["heads"] == [(STREAM, "sample", len(head), 1, head)]
+    times = int(rows.t.min()), int(rows.t.max())
+    assert found["segments"] == [(STREAM, "sample", *times, 3, len(segment.payload), 1, segment.payload)]
+    assert found["runs"] == [(1, STREAM, NOON, NOON + timedelta(seconds=2), 4, 1, 2, 2, 0, size, 1, 2)]
     assert found["files"] == [(1, STREAM, "a.parquet", 123, "f00", 4, 10**18, 5, 99)]
     assert found["rejects"] == [(1, STREAM, "no time", 1, '[{"id": 4, "time": null}]')]
-    assert found["labels"] == [(STREAM, 2**64 - 1, "/index.html")]
     assert found["set_aside"] == []
 
 
 def test_late_events_merge_into_the_stored_epoch(path: Path) -> None:
     """Two commits into the same epochs hold the bytes of one sketch built from all events at once."""
     early, late = ROWS.split(2, 7)
-    stored(path, {"north": early}, epsilon=0.2)
-    stored(path, {"north": late}, epsilon=0.2)
-    at_once = parts({"north": ROWS}, epsilon=0.2)
-    assert payloads(path) == {(one.source, one.start, "sample"): one.sketches[0].to_bytes() for one in at_once}
+    for rows in (early, late):
+        stored(path, {"north": rows}, epsilon=0.2, families=BY_EPOCH)
+    at_once = parts({"north": ROWS}, epsilon=0.2, families=BY_EPOCH)
+    assert payloads(path) == {(one.source, one.start, "by-epoch"): one.sketches[0].to_bytes() for one in at_once}
     held = Store(path).catalogue().streams[STREAM].epochs
     assert sum(epoch.events for epoch in held.values()) == len(ROWS)
     assert sum(epoch.weight for epoch in held.values()) == ROWS.w.sum()
@@ -112,31 +121,35 @@ def test_late_events_merge_into_the_stored_epoch(path: Path) -> None:
 def test_several_commits_equal_one(path: Path, runs: int) -> None:
     """However the rows of overlapping sources are spread over runs, in any order, the sketches are the same."""
     sources = overlapping(ROWS, ["east", "north", "west"], 3)
-    stored(path, sources, epsilon=0.2)
+    both = ("by-epoch", "sample")
+    stored(path, sources, epsilon=0.2, families=both)
     spread = path.with_name("spread.duckdb")
     split = {name: rows.shuffled(5).split(runs, 11) for name, rows in sources.items()}
     for number in range(runs):
-        stored(spread, {name: pieces[number] for name, pieces in split.items()}, epsilon=0.2)
+        stored(spread, {name: pieces[number] for name, pieces in split.items()}, epsilon=0.2, families=both)
     assert payloads(spread) == payloads(path)
-    assert content(spread)["epochs"] == content(path)["epochs"]
-    assert content(spread)["wane"] == [(VERSION, runs)]
+    assert stream_parts(spread) == stream_parts(path)
+    for totals in ("epochs", "sources"):
+        assert content(spread)[totals] == content(path)[totals]
+    assert content(spread)["wane"] == [(VERSION, runs, *named(spread))]
 
 
 def test_committing_the_same_rows_again_changes_no_sample(path: Path) -> None:
     """The sample forgives what the ledger did not catch."""
-    stored(path, {"north": ROWS}, epsilon=0.2)
-    before = payloads(path)
-    stored(path, {"north": ROWS}, epsilon=0.2)
-    assert payloads(path) == before
+    both = ("by-epoch", "sample")
+    stored(path, {"north": ROWS}, epsilon=0.2, families=both)
+    before = payloads(path), stream_parts(path)
+    stored(path, {"north": ROWS}, epsilon=0.2, families=both)
+    assert (payloads(path), stream_parts(path)) == before
 
 
 def test_parts_of_one_run_in_one_epoch_merge(path: Path) -> None:
     """A run may hand over an epoch in pieces; one row is stored, and late events do not lose a piece."""
     rows = ROWS.take(ROWS.t < FIRST + EPOCH)
     pieces = rows.split(3, 1)
-    commit(path, run_of([part(piece, "north", FIRST) for piece in pieces[:2]]))
-    commit(path, run_of([part(pieces[2], "north", FIRST)]))
-    assert payloads(path) == {("north", FIRST, "sample"): part(rows, "north", FIRST).sketches[0].to_bytes()}
+    commit(path, run_of([part(piece, "north", FIRST, families=BY_EPOCH) for piece in pieces[:2]]))
+    commit(path, run_of([part(pieces[2], "north", FIRST, families=BY_EPOCH)]))
+    assert payloads(path) == {("north", FIRST, "by-epoch"): ByEpoch.build(events(rows)).to_bytes()}
     assert len(content(path)["sketches"]) == len(content(path)["epochs"]) == 1
 
 
@@ -145,18 +158,18 @@ def test_families_merge_each_for_itself(path: Path) -> None:
     rows = ROWS.take(ROWS.t < FIRST + EPOCH)
     early, late = rows.split(2, 3)
     for piece in (early, late):
-        commit(path, run_of([part(piece, "north", FIRST, families=("sample", "integral"))]))
+        commit(path, run_of([part(piece, "north", FIRST, families=("by-epoch", "integral"))]))
     assert payloads(path) == {
-        ("north", FIRST, "sample"): Sample.build(events(rows)).to_bytes(),
+        ("north", FIRST, "by-epoch"): ByEpoch.build(events(rows)).to_bytes(),
         ("north", FIRST, "integral"): Integral.build(events(rows), decay="window:20m", counting="weight").to_bytes(),
     }
 
 
 def test_only_the_rows_that_a_commit_touches_get_its_generation(path: Path) -> None:
     """What readers need to know to re-read no more than what changed."""
-    stored(path, {"north": ROWS, "south": ROWS})
-    commit(path, run_of([part(ROWS.take(ROWS.t < FIRST + EPOCH), "south", FIRST)]))
-    held = Store(path).catalogue().streams[STREAM].sketches["sample"]
+    stored(path, {"north": ROWS, "south": ROWS}, families=BY_EPOCH)
+    commit(path, run_of([part(ROWS.take(ROWS.t < FIRST + EPOCH), "south", FIRST, families=BY_EPOCH)]))
+    held = Store(path).catalogue().streams[STREAM].sketches["by-epoch"]
     changed = [(epoch.source, epoch.start) for epoch, (generation, _) in held.items() if generation == 2]
     assert changed == [("south", FIRST)]
     assert len(held) == 14
@@ -165,9 +178,9 @@ def test_only_the_rows_that_a_commit_touches_get_its_generation(path: Path) -> N
 def test_streams_do_not_touch_each_other(path: Path) -> None:
     """Same source, same epochs, another stream: other rows."""
     stored(path, {"north": ROWS}, stream="calls")
-    before = payloads(path, "calls")
+    before = stream_parts(path, "calls")
     stored(path, {"north": STREAMS["uniform"](500, 2)}, stream="requests")
-    assert payloads(path, "calls") == before
+    assert stream_parts(path, "calls") == before != stream_parts(path, "requests")
     assert Store(path).ask("requests", Question("count")).estimate.value == 500
     assert Store(path).ask("calls", Question("count")).estimate.value == len(ROWS)
 
@@ -190,11 +203,11 @@ def test_replacing_drops_the_epochs_of_a_range_first(path: Path) -> None:
 
 def test_replacing_forgets_what_was_set_aside(path: Path) -> None:
     """Events that were read again are no gap any more."""
-    stored(path, {"north": ROWS})
+    stored(path, {"north": ROWS}, families=BY_EPOCH)
     replace_payload(path, "north", FIRST, b"damaged")
-    stored(path, {"north": ROWS})
+    stored(path, {"north": ROWS}, families=BY_EPOCH)
     assert not Store(path).ask(STREAM, Question("count")).provenance.complete
-    commit(path, run_of(parts({"north": ROWS}), replacing=(FIRST, FIRST + EPOCH)))
+    commit(path, run_of(parts({"north": ROWS}, families=BY_EPOCH), replacing=(FIRST, FIRST + EPOCH)))
     answer = Store(path).ask(STREAM, Question("count"))
     assert answer.provenance.complete
     assert answer.estimate.value == len(ROWS)
@@ -213,24 +226,23 @@ def test_another_unit_of_time_is_refused(path: Path, unit: TimeUnit) -> None:
 
 def test_events_sampled_to_another_accuracy_are_refused_whole(path: Path) -> None:
     """A run whose late events cannot merge names both accuracies and leaves nothing behind, not even what could."""
-    stored(path, {"north": ROWS})
+    stored(path, {"north": ROWS}, families=BY_EPOCH)
     before = content(path)
-    fine = part(STREAMS["uniform"](10, 1), "south", FIRST)
+    fine = part(STREAMS["uniform"](10, 1), "south", FIRST, families=BY_EPOCH)
     both = r"stream 'calls' .* at north from .*epsilon=0\.05.* and .*epsilon=0\.3.*\(stored and new\)"
     with pytest.raises(StoreError, match=both):
-        commit(path, run_of([fine, *parts({"north": ROWS}, epsilon=0.3)]))
+        commit(path, run_of([fine, *parts({"north": ROWS}, epsilon=0.3, families=BY_EPOCH)]))
     assert content(path) == before
 
 
-@pytest.mark.parametrize("failing", ["runs", "labels", "rejects", "files"])
+@pytest.mark.parametrize("failing", ["runs", "rejects", "files", "sources", "heads"])
 def test_a_commit_that_fails_late_leaves_no_trace(path: Path, failing: str) -> None:
-    """Where the ledger cannot be written, the sketches written just before it are gone as well."""
+    """Where some table cannot be written, what was written just before it is gone as well."""
     stored(path, {"north": ROWS})
     with duckdb.connect(str(path)) as connection:
         connection.execute(f"ALTER TABLE {failing} ADD COLUMN surprise INTEGER")
     before = content(path)
     everything = {
-        "labels": {1: "one"},
         "rejects": [Reject("no time", 1)],
         "files": [InputFile("a.parquet", 1, "f00", 1, 1)],
     }
@@ -258,31 +270,22 @@ def test_a_run_without_events_still_counts(path: Path) -> None:
     assert found["epochs"] == found["sketches"] == []
 
 
-def test_labels_are_kept_once(path: Path) -> None:
-    """A key that many runs bring has one row, in each stream."""
-    commit(path, run_of([], labels={1: "one", 2: "two"}))
-    commit(path, run_of([], labels={2: "two", 3: "three"}))
-    commit(path, run_of([], stream="other", labels={2: "two"}))
-    kept = [(STREAM, 1, "one"), (STREAM, 2, "two"), (STREAM, 3, "three"), ("other", 2, "two")]
-    assert content(path)["labels"] == kept
-
-
 def test_late_events_of_a_damaged_epoch_are_kept_and_the_gap_is_known(path: Path) -> None:
     """The damaged bytes move aside with their reason; the late events answer, and the epoch stays named as a gap."""
     rows = ROWS.take(ROWS.t < FIRST + EPOCH)
     early, late = rows.split(2, 3)
-    commit(path, run_of([part(early, "north", FIRST)]))
-    damaged = flipped(payloads(path)["north", FIRST, "sample"], -1)
+    commit(path, run_of([part(early, "north", FIRST, families=BY_EPOCH)]))
+    damaged = flipped(payloads(path)["north", FIRST, "by-epoch"], -1)
     replace_payload(path, "north", FIRST, damaged)
-    commit(path, run_of([part(late, "north", FIRST)]))
+    commit(path, run_of([part(late, "north", FIRST, families=BY_EPOCH)]))
     ((stream, source, start, length, family, generation, reason, payload),) = content(path)["set_aside"]
-    assert (stream, source, start, length, family, generation) == (STREAM, "north", FIRST, EPOCH, "sample", 2)
+    assert (stream, source, start, length, family, generation) == (STREAM, "north", FIRST, EPOCH, "by-epoch", 2)
     assert "checksum" in reason
     assert payload == damaged
     answer = Store(path).ask(STREAM, Question("count"))
     assert answer.estimate.value == len(late)
     assert answer.estimate.guarantee.startswith(f"INCOMPLETE: 1 epoch is missing (north at {FIRST})")
-    commit(path, run_of([part(late, "north", FIRST)]))
+    commit(path, run_of([part(late, "north", FIRST, families=BY_EPOCH)]))
     assert not Store(path).ask(STREAM, Question("count")).provenance.complete
 
 
@@ -292,7 +295,7 @@ def test_streams_of_one_commit_share_a_generation(path: Path) -> None:
     assert commit(path, [calls, requests]) == 1
     found = content(path)
     assert [row[:2] for row in found["runs"]] == [(1, STREAM), (1, "requests")]
-    assert {row[0] for row in found["sketches"]} == {STREAM, "requests"}
+    assert {row[0] for row in found["heads"]} == {row[0] for row in found["segments"]} == {STREAM, "requests"}
     known = InputFile("a.csv", 1, "f00", 1, 1)
     commit(path, replace(requests, files=[known]))
     before = content(path)
@@ -352,7 +355,7 @@ def test_new_rows_are_written_as_they_came(path: Path) -> None:
     }
     packed = np.random.default_rng(1).bytes(100 * count)
     sketches = {name: epochs[name] for name in ("source", "start", "length")} | {
-        "family": pa.array(["sample"]).take(pa.array(np.zeros(count, int))),
+        "family": pa.array(["by-epoch"]).take(pa.array(np.zeros(count, int))),
         "payload": pa.array([packed[at : at + 100] for at in range(0, 100 * count, 100)], pa.binary()),
     }
     run = Run(Stream(STREAM, EPOCH), SketchTables(pa.table(epochs), pa.table(sketches)), NOON, NOON)
@@ -381,13 +384,14 @@ def test_columns_must_be_the_agreed_ones(path: Path) -> None:
     assert SketchTables(narrow, good.sketches).epochs == good.epochs
 
 
-def test_a_damaged_sketch_in_a_run_is_refused(path: Path) -> None:
+@pytest.mark.parametrize(("family", "where"), [("by-epoch", "north from"), ("sample", "all sources over all epochs")])
+def test_a_damaged_sketch_in_a_run_is_refused(path: Path, family: str, where: str) -> None:
     """Bytes that a run brings and that must be merged are checked; those of the store are not blamed for it."""
-    stored(path, {"north": ROWS})
+    stored(path, {"north": ROWS}, families=[family])
     before = content(path)
-    good = SketchTables.of(parts({"north": ROWS}))
+    good = SketchTables.of(parts({"north": ROWS}, families=[family]))
     bad = good.sketches.set_column(4, "payload", [[b"damaged"] * len(good.sketches)])
-    with pytest.raises(StoreError, match="the run brings a damaged sample sketch of stream 'calls', north from"):
+    with pytest.raises(StoreError, match=f"the run brings a damaged {family} sketch of stream 'calls', {where}"):
         commit(path, replace(run_of([]), tables=SketchTables(good.epochs, bad)))
     assert content(path) == before
 
