@@ -55,16 +55,19 @@ class LadderRows:
     @classmethod
     def sorted(cls, times: Ints, hashes: Words, values: Column, weights: Ints, sources: Codes) -> LadderRows:
         """Rows in any order, with repeats, put in order, each once."""
-        order = np.lexsort((hashes, times))
+        keys = _keys(times, hashes)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
         rows = cls(times, hashes, values, weights, sources).take(order)
-        tied = (rows.times[1:] == rows.times[:-1]) & (rows.hashes[1:] == rows.hashes[:-1])
+        tied = keys[1:] == keys[:-1]
         if not tied.any():
             return rows
-        # Few rows share time and u: only these are compared in full.
+        # Few rows share a key: only these are compared in full.
         like_before = np.concatenate(([False], tied))
         among = np.flatnonzero(like_before | np.append(tied, False))
         some = rows.take(among)
-        inside = np.lexsort((some.sources, some.weights, some.values, np.cumsum(~like_before)[among]))
+        group = np.cumsum(~like_before)[among]
+        inside = np.lexsort((some.sources, some.weights, some.values, some.hashes, group))
         order = np.arange(len(rows))
         order[among] = among[inside]
         rows = rows.take(order)
@@ -100,6 +103,16 @@ class LadderRows:
         return LadderRows(
             self.times[which], self.hashes[which], self.values[which], self.weights[which], self.sources[which]
         )
+
+
+def _keys(times: Ints, hashes: Words) -> Words:
+    """The time and, behind it, as many leading bits of the hash as fit: one number to sort by."""
+    if len(times) == 0:
+        return np.empty(0, np.uint64)
+    oldest = int(times.min())
+    since = (times - oldest).view(np.uint64)  # wraps around where the span is beyond 63 bits, and is right even so
+    bits = 64 - (int(times.max()) - oldest).bit_length()
+    return since << np.uint64(bits) | hashes >> np.uint64(64 - bits) if 0 < bits < 64 else hashes if bits else since
 
 
 @dataclass(frozen=True, slots=True)
