@@ -12,14 +12,13 @@ from scipy.special import ndtri
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.hashing import refuse_seed
-from sketches.sampling.sampling_number import DEFAULT_BITS, FEWEST_BITS
+from sketches.sampling.sampling_number import DEFAULT_BITS, FEWEST_BITS, MOST_BITS
 from sketches.units import TimeUnit
 
 DEFAULT_DETAIL: Final = 16
 ALL: Final = 0  # detail that keeps every event
 LEAST_CAPACITY: Final = 16
 _MOST_CAPACITY: Final = 1 << 40
-_MOST_BITS: Final = 55
 _MOST_SPAN: Final = 1 << 62
 
 
@@ -71,7 +70,7 @@ class LadderParameters:
             ("detail", ALL, detail, 1 << 20),
             ("per_source", 0, per_source, 1 << 31),
             ("fine", 0, fine, _MOST_SPAN),
-            ("bits", FEWEST_BITS, bits, _MOST_BITS),
+            ("bits", FEWEST_BITS, bits, MOST_BITS),
         ):
             if not least <= value <= most:
                 raise WaneError(f"{name} is {value}; it must lie between {least} and {most}")
@@ -107,7 +106,7 @@ class LadderParameters:
         reader.done()
         if not (0 < epsilon < 1 and 0 < delta < 1 and 0 < capacity <= _MOST_CAPACITY):
             raise CorruptError("the accuracy or size of a sample is out of range")
-        if not (FEWEST_BITS <= bits <= _MOST_BITS and per_source < 1 << 62 and fine <= _MOST_SPAN):
+        if not (FEWEST_BITS <= bits <= MOST_BITS and per_source < 1 << 62 and fine <= _MOST_SPAN):
             raise CorruptError("what a sample keeps is out of range")
         if not (unit.numerator and unit.denominator):
             raise CorruptError("the time unit of a sample is not a number of seconds")

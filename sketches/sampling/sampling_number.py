@@ -16,6 +16,7 @@ from sketches.arrays import Floats, Ints, Levels, Words
 
 DEFAULT_BITS: Final = 48  # behind the leading 1 of a u in (1/2, 1)
 FEWEST_BITS: Final = 8
+MOST_BITS: Final = 52  # with the leading 1 as many as a float holds
 MOST_EXPONENT: Final = 55  # a hash has 56 bits; one that is 0 counts as the least one that is not
 _LEAST: Final = np.uint64(1 << (63 - MOST_EXPONENT))
 _ONE: Final = np.uint64(1)
@@ -64,7 +65,7 @@ def weight_levels(hashes: Words, weights: Ints) -> Ints:
     >>> weight_levels(np.array([1 << 63, 1 << 63, 1 << 61], np.uint64), np.array([1, 3, 0])).tolist()
     [0, 2, -1]
     """
-    fraction, exponent = np.frexp(hashes.astype(np.float64))  # exact: at most 49 bits are not 0
+    fraction, exponent = np.frexp(hashes.astype(np.float64))  # exact: at most 53 bits are not 0
     weight_fraction, weight_exponent = np.frexp(weights.astype(np.float64))
     levels = weight_exponent - (exponent - 64) - (fraction >= weight_fraction)
     return np.where(weights > 0, levels, -1).astype(np.int64)

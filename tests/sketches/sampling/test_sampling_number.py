@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sketches.event_rules import MAX_WEIGHT
@@ -14,6 +14,7 @@ from sketches.sampling.ladder import LEVELS
 from sketches.sampling.sampling_number import (
     DEFAULT_BITS,
     FEWEST_BITS,
+    MOST_BITS,
     exponents,
     mantissa_bits,
     probability_below,
@@ -22,7 +23,12 @@ from sketches.sampling.sampling_number import (
 )
 from tests.support.ladder_oracle import number, probability
 
-HASHES = st.one_of(st.integers(0, 2**56 - 1), st.integers(0, 55).flatmap(lambda e: st.integers(0, 2**e)))
+HASHES = st.one_of(
+    st.integers(0, 2**56 - 1),
+    st.integers(0, 55).flatmap(lambda e: st.integers(0, 2**e)),
+    st.integers(0, 9).map(lambda less: 2**56 - 1 - less),
+)
+BITS = st.sampled_from((8, DEFAULT_BITS, MOST_BITS))
 ALL_SHORT = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)  # every beginning of a hash, once
 
 
@@ -35,7 +41,7 @@ def agreeing(bits: int, deepest: int = 55) -> Fraction:
     return found
 
 
-@given(HASHES, st.sampled_from((8, 12, 35, 48, 55)))
+@given(HASHES, st.sampled_from((8, 12, 35, 48, MOST_BITS)))
 def test_kept_bits_are_those_of_the_definition(word: int, bits: int) -> None:
     """The leading 1 and so many bits behind it as its place says; what was shortened stays as it is."""
     hashes = np.array([word << 8], np.uint64)
@@ -44,10 +50,11 @@ def test_kept_bits_are_those_of_the_definition(word: int, bits: int) -> None:
     assert (shortened(short, bits) == short).all()
 
 
-@given(HASHES, st.one_of(st.sampled_from((0, 1, 2, 3, MAX_WEIGHT)), st.integers(0, MAX_WEIGHT)))
-def test_levels_are_those_of_the_definition(word: int, weight: int) -> None:
+@given(HASHES, st.one_of(st.sampled_from((0, 1, 2, 3, MAX_WEIGHT)), st.integers(0, MAX_WEIGHT)), BITS)
+@example(2**56 - 1, 1, MOST_BITS)
+def test_levels_are_those_of_the_definition(word: int, weight: int, bits: int) -> None:
     """u < 2^-i up to the exponent, u < w·2^-i up to the weight's level, and no further."""
-    short = shortened(np.array([word << 8], np.uint64), DEFAULT_BITS)
+    short = shortened(np.array([word << 8], np.uint64), bits)
     u = Fraction(int(short[0]), 1 << 64)
     exponent = int(exponents(short)[0])
     assert u < Fraction(1, 2**exponent)
@@ -74,7 +81,7 @@ def test_probabilities_are_frequencies(bits: int) -> None:
     assert (below / len(short) == probability_below(limits, bits)).all()
 
 
-@given(st.integers(1, MAX_WEIGHT), st.integers(0, 94), st.sampled_from((8, 35, 48, 55)))
+@given(st.integers(1, MAX_WEIGHT), st.integers(0, 94), BITS)
 def test_probabilities_are_rounded_up_to_the_grid(weight: int, level: int, bits: int) -> None:
     """The stated probability is the next number on the grid of kept bits, in exact fractions."""
     limit = Fraction(weight, 2**level)
