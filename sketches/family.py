@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sketches.arrays import Ints
+from sketches.arrays import Floats, Ints
 from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents
 from sketches.encoding.envelope import Envelope, load
@@ -30,6 +30,7 @@ from sketches.errors import CorruptError, DecayError, EventError, UnanswerableEr
 from sketches.estimate import Curve, Estimate, Series
 from sketches.events import Events, Extremes, Kind
 from sketches.holdings import Holdings
+from sketches.parts import Parts
 from sketches.question import Counting, Question
 
 DEFAULT_EPSILON: Final = 0.05
@@ -194,24 +195,6 @@ class Gathered:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """The bytes of a stretch of time of a sketch: the times of its oldest and newest row, and how many rows it has."""
-
-    oldest: int
-    newest: int
-    rows: int
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A sketch of a stream as it is stored: what concerns all of it, and segments in the order of time."""
-
-    head: bytes
-    segments: Sequence[Segment]
-
-
 class Sketch(Askable):
     """A sketch of one family: a value that nothing changes once it is built; `merge` returns a new one.
 
@@ -339,6 +322,10 @@ class Sketch(Askable):
     def is_earlier(cls, payload: bytes) -> bool:
         """Whether these bytes are of a sketch of the `earlier` form, by what their beginning says."""
         return False
+
+    def kept_share(self, times: Ints) -> Floats:
+        """Which share of the events of each time is kept."""
+        raise NotImplementedError(f"the {self.family} family keeps no events")
 
     def smaller(self, than: Self | None = None) -> Self:
         """The sketch with half of its capacity, or with no more capacity than another one has."""

@@ -39,6 +39,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
             _rejects(stream)
         with right:
             _families(stream)
+        _resolution(stream)
         _gaps(stream)
         _check(answers)
         components.exports("health", lambda: run_table(stream), lambda: found)
@@ -180,6 +181,40 @@ def _families(stream: dict[str, Any]) -> None:
         },
         alt="Sketches by family with their sizes",
     )
+
+
+def _resolution(stream: dict[str, Any]) -> None:
+    """What can still be answered of the past: the older, the coarser."""
+    found = stream["resolution"]
+    if not found:
+        return
+    st.markdown("**What the store can still answer, by age**")
+    st.caption(
+        "How many of the events of that age are kept, the shortest stretch of time that is answered within the "
+        "accuracy asked for, and the half-width to expect of a count over one epoch."
+    )
+    components.show(
+        bars([one["age"] for one in found], [100.0 * one["kept"] for one in found], "kept, %", "%{x:.3~g}% kept"),
+        "kept",
+        "The share of events that is kept, by age",
+    )
+    st.dataframe(
+        {
+            "age": [one["age"] for one in found],
+            "kept": [f"{100.0 * one['kept']:.3g}%" for one in found],
+            "shortest stretch": [
+                "any" if one["kept"] == 1.0 else human_duration(one["stretch"] or float("inf")) for one in found
+            ],
+            "one epoch, all sources": [_width_text(one["epoch"]) for one in found],
+            "one epoch, a typical source": [_width_text(one["typical"]) for one in found],
+        },
+        hide_index=True,
+        alt="What the store can still answer, by age",
+    )
+
+
+def _width_text(width: float | None) -> str:
+    return "too few events" if width is None else "exact" if width == 0.0 else f"±{100.0 * width:.2g}%"
 
 
 def _gaps(stream: dict[str, Any]) -> None:

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Ints, Rows
+from sketches.arrays import Floats, Ints, Rows
 from sketches.encoding.envelope import Envelope, version_of
 from sketches.errors import CorruptError, IncompatibleError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Parts, Promise, Scope, Sketch
+from sketches.family import Abilities, Built, Promise, Scope, Sketch
 from sketches.hashing import event_hashes, salt
+from sketches.parts import Parts
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
 from sketches.refusals import mergeable
@@ -258,6 +259,10 @@ class Sample(Sketch):
     @classmethod
     def is_earlier(cls, payload: bytes) -> bool:
         return version_of(payload) < SAMPLE_FORMAT
+
+    def kept_share(self, times: Ints) -> Floats:
+        _, levels = self.cuts.levels_at(times)
+        return np.where(times > self.cuts.fine, 1.0, np.exp2(-levels.astype(np.float64)))
 
     def smaller(self, than: Sample | None = None) -> Sample:
         own = self.parameters.capacity

@@ -32,7 +32,7 @@ from sketches.encoding.byte_planes import (
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME, MAX_WEIGHT
 from sketches.events import Kind
-from sketches.family import Segment
+from sketches.parts import Segment
 from sketches.sampling.ladder import LadderRows
 from sketches.sampling.sampling_number import MOST_EXPONENT, exponents, mantissa_bits
 

@@ -24,7 +24,8 @@ from store.database import WAIT, connected
 from store.keys import ALL_EPOCHS, is_in_parts
 from store.packed_sources import read_sources
 from store.schema import check as generation_of
-from store.serving.catalogue import Gap
+from store.serving.catalogue import Gap, catalogue_in
+from store.serving.resolution import HEADER, resolutions
 from store.serving.store import Store
 
 _REPORTED_RUNS: Final = 20  # of each stream
@@ -69,6 +70,10 @@ def report(path: Path, wait: float = WAIT, *, check: bool = True) -> dict[str, A
             _stream(connection, name, TimeUnit(numerator, denominator), epoch, settings, check=check)
             for name, numerator, denominator, epoch, settings in rows
         ]
+        known = catalogue_in(connection, path).streams
+        for stream in streams:
+            found = resolutions(connection, known[stream["stream"]])
+            stream["resolution"] = [one.as_dict() | {"line": one.line()} for one in found]
     store = Store(path, wait=wait)
     for stream in streams if check else ():
         stream["distinct"] = _as_dict(distinct_events(store, stream["stream"]))
@@ -142,6 +147,7 @@ def _stream(
         "newest_text": moment_text(newest, unit),
         "epoch_text": format_duration(epoch * unit.numerator / unit.denominator),
         "families": _families(connection, name),
+        "resolution": [],
         "files": files,
         "input_bytes": size,
         "last_run": runs[0] if runs else None,
@@ -277,6 +283,9 @@ def _stream_lines(stream: dict[str, Any]) -> Iterator[str]:
     for family in stream["families"]:
         sketches = counted(family["sketches"], "sketch", "sketches")
         yield f"  {family['family']:12} {sketches}, {size_text(family['bytes'])}"
+    if stream["resolution"]:
+        yield f"  {HEADER}"
+        yield from (f"  {one['line']}" for one in stream["resolution"])
     last = stream["last_run"]
     if last is not None:
         yield (

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME
-from sketches.family import Parts, Segment, Sketch
+from sketches.family import Sketch
+from sketches.parts import Parts, Segment
 from sketches.registry import FAMILIES, load
 from store.keys import WHOLE_STREAM, Epoch
 from store.writing.late_merge import load_new, merge_all, repeats_between
