@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sketches import Events, Question, Sample
+from sketches import Events, Question, Sample, parse_decay
 from sketches.sampling.askable_sample import AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.intervals import Total
@@ -135,6 +135,45 @@ def test_the_count_goes_red_for_intervals_that_are_too_short(monkeypatch: pytest
     tallies = tally(stream, questions_for(stream, per_aggregate=2, seed=8), SEEDS, epsilon=0.12)
     assert any(one.too_many(0.05, doubt=1e-4) for one in tallies)
     assert summed(tallies).misses > 0.055 * summed(tallies).trials
+
+
+def test_a_stretch_is_answered_as_promised() -> None:
+    """A stretch with a quarter of what has come since it began, and any decay as of now: within ε, a source within 4ε.
+
+    `detail` is 4 here; the stretches lie anywhere in the past. Off by more in at most a share δ of the seeds.
+    """
+    rng = np.random.default_rng(4)
+    rows, epsilon, seeds = 10_000, 0.2, 40
+    times = np.sort(rng.integers(0, 100_000, rows))
+    weights = rng.geometric(0.3, rows)
+    names = np.where(np.arange(rows) % 20 == 7, "twentieth", "others")
+    asked: list[tuple[Question, float, str | None, float]] = []
+    for begin in (400, 5_000):  # numbers of the first row
+        end = int(times[begin + (rows - begin) // 4])
+        length = end - int(times[begin])
+        inside = (times > end - length) & (times <= end)
+        for aggregate, mass in (("count", np.ones(rows)), ("sum", weights)):
+            asked.append((Question(aggregate, f"window:{length}s", end), float(mass[inside].sum()), None, epsilon))
+            own = float(mass[inside & (names == "twentieth")].sum())
+            asked.append((Question(aggregate, f"window:{length}s", end), own, "twentieth", 4 * epsilon))
+    for decay in ("exp:half_life=8000s", "poly:alpha=1,unit=100s"):
+        exact = float(parse_decay(decay)(times[-1] - times).sum())
+        asked += [(Question("count", decay, int(times[-1])), exact, None, epsilon)]
+    events = Events.of(np.arange(rows), times, None, weights)
+
+    def beyond(detail: int) -> np.ndarray:
+        counted = np.zeros(len(asked))
+        for seed in range(seeds):
+            sample = Sample.build(events, epsilon=epsilon, detail=detail, seed=seed, sources=names)
+            everybody, one = sample.of(None), sample.of(["twentieth"])
+            for at, (question, exact, source, allowed) in enumerate(asked):
+                found = (one if source else everybody).answer(question).value
+                counted[at] += abs(found - exact) > allowed * exact
+        return counted
+
+    most = binom.ppf(1 - 1e-3, seeds, 0.05)
+    assert (beyond(4) <= most).all()
+    assert (beyond(1) > most).any(), "a sample a quarter as large does not do"
 
 
 def test_weighted_sums_do_not_drift_over_many_epochs() -> None:
