@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from sketches.arrays import Ints
+from sketches.family import Scope
 from sketches.holdings import Holdings
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
-from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, spans_epochs
+from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, scope_of, spans_epochs
 from store.packed_sources import read_sources
 from store.schema import check
 
@@ -172,11 +173,24 @@ class StoredStream:
 
     def lacks_epochs(self, family: str) -> bool:
         """Whether some epochs have no sketch of the family: it was added later, or sketches were lost."""
-        return any(not self.is_sketched(family, span) for span in self.epochs)
+        if self._unsketched_sources(family) or any(not self.is_sketched(family, span) for span in self.epochs):
+            return True
+        return not spans_epochs(family) and len(self.sketches.get(family, {})) < len(self._known_epochs)
 
     def is_sketched(self, family: str, span: Span) -> bool:
         """Whether a sketch of the family, of whatever source, is stored that covers the epoch."""
         return WHOLE_STREAM in self.sketches.get(family, {}) or span in self._sketched[family]
+
+    @cached_property
+    def _known_epochs(self) -> set[Epoch]:
+        """The epochs of sources of which some family has a sketch: these are known to hold events."""
+        return {key for family, keys in self.sketches.items() if not spans_epochs(family) for key in keys}
+
+    def _unsketched_sources(self, family: str) -> set[str]:
+        """The sources without a sketch, where the family keeps one for each source."""
+        if scope_of(family) is not Scope.SOURCE:
+            return set()
+        return set(self.by_source) - {key.source for key in self.sketches.get(family, {})}
 
     @cached_property
     def _sketched(self) -> defaultdict[str, set[Span]]:
@@ -202,25 +216,16 @@ class StoredStream:
         Which source has events in which epoch, only sketches by source and epoch tell. Where another family has one, or
         where no source has one of this family, the epoch is a gap.
         """
-        if WHOLE_STREAM in self.sketches.get(family, {}):
-            return []
         own = self.sketches.get(family, {})
-        reason = f"no {family} sketch is stored"
-        known = {
-            key
-            for other, keys in self.sketches.items()
-            if not spans_epochs(other) and not spans_epochs(family)
-            for key in keys
-            if key not in own and key.source in sources and Span(key.start, key.length) in covered
+        known: set[Epoch] = set() if spans_epochs(family) else self._known_epochs
+        missing = {
+            key for key in known if key not in own and key.source in sources and Span(key.start, key.length) in covered
         }
-        known |= {
-            Epoch(source, *span)
-            for span in covered
-            if not self.is_sketched(family, span)
-            for source in sources
-            if self.overlaps(source, span)
-        }
-        return [Gap(*key, family, reason) for key in sorted(known)]
+        unsketched = self._unsketched_sources(family) & sources
+        for span in covered:
+            lacking = unsketched if self.is_sketched(family, span) else sources
+            missing |= {Epoch(source, *span) for source in lacking if self.overlaps(source, span)}
+        return [Gap(*key, family, f"no {family} sketch is stored") for key in sorted(missing)]
 
     @property
     def spanning_families(self) -> set[str]:

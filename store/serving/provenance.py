@@ -51,7 +51,7 @@ class Provenance:
         if self.complete:
             return guarantee
         epochs = sorted({(gap.start, gap.source) for gap in self.missing})
-        named = listed([f"{source} at {start}" for start, source in epochs])
+        named = listed([f"{source or 'all sources'} at {start}" for start, source in epochs])
         count = counted(len(epochs), "epoch is", "epochs are")
         return f"INCOMPLETE: {count} missing ({named}); for the rest: {guarantee}"
 
@@ -104,7 +104,7 @@ class Answer:
         for words in origin.lagging:
             yield f"{'lagging':12} {words}"
         for gap in origin.missing:
-            yield f"{'missing':12} {gap.source} at {numbered_moment_text(gap.start, unit)}: {gap.reason}"
+            yield f"{'missing':12} {gap.source or 'all sources'} at {numbered_moment_text(gap.start, unit)}: {gap.reason}"
         yield f"{'took':12} {origin.elapsed_ms:.1f} ms"
 
 
