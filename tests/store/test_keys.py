@@ -10,14 +10,37 @@ from typing import ClassVar
 import pytest
 
 import store.serving.selection
-from sketches import Histogram, Question, Sample
+from sketches import Histogram, Question
 from sketches.errors import UnanswerableError
 from sketches.family import Scope
 from sketches.registry import load, register
 from store import EpochSketches, Store, StoreError, commit
-from store.keys import ALL_EPOCHS, WHOLE_STREAM, Epoch, scope_fault, scope_of, sketch_key, spans_epochs
+from store.keys import (
+    ALL_EPOCHS,
+    WHOLE_STREAM,
+    Epoch,
+    Span,
+    is_in_parts,
+    scope_fault,
+    scope_of,
+    sketch_key,
+    spans_epochs,
+)
 from store.serving.report import report
-from tests.support.stores import EPOCH, STREAM, content, events, execute, flipped, part, parts, payloads, run_of
+from tests.support.by_epoch_family import ByEpoch
+from tests.support.stores import (
+    BY_EPOCH,
+    EPOCH,
+    STREAM,
+    content,
+    events,
+    execute,
+    flipped,
+    part,
+    parts,
+    payloads,
+    run_of,
+)
 from tests.support.streams import STREAMS
 from tests.support.streams import Stream as Rows
 
@@ -50,9 +73,9 @@ HALVES = [{name: rows.split(2, 7)[half] for name, rows in SOURCES.items()} for h
 
 
 def wide_parts(by_source: dict[str, Rows], families: Sequence[type[Histogram]] = WIDE) -> list[EpochSketches]:
-    """The epochs of every source, with sketches of these families and of the usual one."""
+    """The epochs of every source, with sketches of these families and of one that has a sketch for each epoch."""
     found = []
-    for one in parts(by_source):
+    for one in parts(by_source, families=BY_EPOCH):
         rows = by_source[one.source]
         inside = events(rows.take((rows.t >= one.start) & (rows.t < one.start + one.length)))
         wide = [family.build(inside) for family in families]
@@ -62,7 +85,7 @@ def wide_parts(by_source: dict[str, Rows], families: Sequence[type[Histogram]] =
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Both wide families and the usual one, in two commits of which the second has late events."""
+    """Both wide families and one by epoch, in two commits of which the second has late events."""
     path = tmp_path / "wane.duckdb"
     for half in HALVES:
         commit(path, run_of(wide_parts(half)))
@@ -89,14 +112,12 @@ def damage(path: Path, family: str, source: str) -> None:
 def test_the_key_of_a_sketch_follows_the_scope_of_its_family() -> None:
     """An epoch of a source, all epochs of a source, or all of the stream; an unknown family counts as the first."""
     epoch = Epoch("north", 1200, EPOCH)
-    assert [sketch_key(name, epoch) for name in ("sample", "never heard of", "per-source", "per-stream")] == [
-        epoch,
-        epoch,
-        Epoch("north", *ALL_EPOCHS),
-        WHOLE_STREAM,
-    ]
+    names = ("by-epoch", "never heard of", "per-source", "per-stream", "sample")
+    wanted = [epoch, epoch, Epoch("north", *ALL_EPOCHS), WHOLE_STREAM, WHOLE_STREAM]
+    assert [sketch_key(name, epoch) for name in names] == wanted
     assert [scope_of(name) for name in ("never heard of", "per-source")] == [Scope.EPOCH, Scope.SOURCE]
-    assert [spans_epochs(name) for name in ("sample", "per-source", "per-stream")] == [False, True, True]
+    assert [spans_epochs(name) for name in ("by-epoch", "per-source", "per-stream")] == [False, True, True]
+    assert [is_in_parts(name) for name in ("sample", "per-stream", "never heard of")] == [True, False, False]
 
 
 def test_one_row_holds_all_events_of_its_scope(path: Path) -> None:
@@ -196,22 +217,23 @@ def test_what_was_set_aside_stays_a_gap_in_every_epoch(path: Path, family: str, 
     commit(path, run_of(wide_parts({"north": late})))
     assert [row[1:5] for row in content(path)["set_aside"]] == [(source, *ALL_EPOCHS, family)]
     stream = Store(path).catalogue().streams[STREAM]
-    covered = {epoch for epoch in stream.epochs if source in ("", epoch.source)}
-    assert {Epoch(gap.source, gap.start, gap.length) for gap in stream.set_aside} == covered
+    assert {(gap.source, Span(gap.start, gap.length)) for gap in stream.set_aside} == {
+        (source, span) for span in stream.epochs
+    }
     answer = Store(path).ask(STREAM, COUNT, family=family)
     assert not answer.provenance.complete
     assert {gap.family for gap in answer.provenance.missing} == {family}
-    assert Store(path).ask(STREAM, COUNT, family="sample").provenance.complete
+    assert Store(path).ask(STREAM, COUNT, family="by-epoch").provenance.complete
 
 
 def test_the_catalogue_knows_which_sources_lack_a_sketch(path: Path) -> None:
     """A row that is lost is missed in all epochs of its source, and in no other."""
     stream = Store(path).catalogue().streams[STREAM]
     assert stream.spanning_families == {"per-source", "per-stream"}
-    assert [stream.lacks_epochs(family) for family in ("sample", "per-source", "per-stream")] == [False] * 3
+    assert [stream.lacks_epochs(family) for family in ("by-epoch", "per-source", "per-stream")] == [False] * 3
     execute(path, "DELETE FROM sketches WHERE family = 'per-source' AND source = 'north'")
     stream = Store(path).catalogue().streams[STREAM]
-    assert [stream.lacks_epochs(family) for family in ("sample", "per-source", "per-stream")] == [False, True, False]
+    assert [stream.lacks_epochs(family) for family in ("by-epoch", "per-source", "per-stream")] == [False, True, False]
     answer = Store(path).ask(STREAM, COUNT, family="per-source")
     assert {gap.source for gap in answer.provenance.missing} == {"north"}
     assert {gap.reason for gap in answer.provenance.missing} == {"no per-source sketch is stored"}
@@ -223,7 +245,7 @@ def test_the_report_counts_them_and_finds_no_gap(path: Path) -> None:
     assert {one["family"]: one["sketches"] for one in calls["families"]} == {
         "per-source": 2,
         "per-stream": 1,
-        "sample": len(Store(path).catalogue().streams[STREAM].epochs),
+        "by-epoch": sum(family == "by-epoch" for *_, family in payloads(path)),
     }
     assert calls["gaps"] == []
     damage(path, "per-source", "north")
@@ -267,7 +289,7 @@ def test_a_family_cannot_be_left_out(path: Path) -> None:
     """Its one sketch would lack the new events; a run that brings none is fine."""
     before = content(path)
     with pytest.raises(StoreError, match=r"family 'per-source' cannot be left out: .* lack the new events"):
-        commit(path, run_of(parts({"west": SOUTH})))
+        commit(path, run_of(parts({"west": SOUTH}, families=BY_EPOCH)))
     assert content(path) == before
     commit(path, run_of([]))
 
@@ -275,8 +297,8 @@ def test_a_family_cannot_be_left_out(path: Path) -> None:
 def test_families_by_epoch_come_and_go_as_before(tmp_path: Path) -> None:
     """Only sketches of many epochs are so strict."""
     path = tmp_path / "wane.duckdb"
-    one = part(NORTH.take(NORTH.t < FIRST + EPOCH), "north", FIRST)
+    one = part(NORTH.take(NORTH.t < FIRST + EPOCH), "north", FIRST, families=BY_EPOCH)
     commit(path, run_of([replace(one, sketches=[Histogram.build(events(NORTH))])]))
-    commit(path, run_of([replace(one, sketches=[Sample.build(events(NORTH))])]))
+    commit(path, run_of([replace(one, sketches=[ByEpoch.build(events(NORTH))])]))
     commit(path, run_of([one], replacing=(FIRST, LAST)))
     assert scope_fault(set(), set(), replacing=True) is None

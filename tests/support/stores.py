@@ -16,6 +16,7 @@ from sketches.family import Sketch
 from sketches.sampling.integral import Integral
 from sketches.units import SECOND, TimeUnit
 from store import EpochSketches, Run, SketchTables, Stream, commit
+from store.packed_sources import unpack
 from tests.support.by_epoch_family import ByEpoch
 from tests.support.streams import Stream as Rows
 from tests.support.streams import joined
@@ -106,10 +107,21 @@ def overlapping(rows: Rows, names: Sequence[str], seed: int, share: float = 0.3)
 
 
 def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, sorted: the whole state of a store."""
+    """Every row of every table, sorted: the whole state of a store. The totals of sources are unpacked."""
     with duckdb.connect(str(path), read_only=True) as connection:
         names = [row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
-        return {name: sorted(connection.execute(f"FROM {name}").fetchall(), key=repr) for name in sorted(names)}
+        found = {name: sorted(connection.execute(f"FROM {name}").fetchall(), key=repr) for name in sorted(names)}
+    if "packed_sources" in found:
+        found["sources"] = [
+            (stream, *row) for stream, packed, *_ in found.pop("packed_sources") for row in unpacked(packed)
+        ]
+    return found
+
+
+def unpacked(packed: bytes) -> list[tuple[Any, ...]]:
+    """The totals of the sources of a stream: source, events, weight, oldest, newest, latest."""
+    names, *columns = unpack(packed)
+    return list(zip(names, *(column.tolist() for column in columns), strict=True))
 
 
 def payloads(path: Path, stream: str = STREAM) -> dict[tuple[str, int, str], bytes]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -17,12 +18,14 @@ from sketches import Question
 from sketches.encoding.envelope import seal
 from sketches.units import SECOND
 from store import Store, StoreError, commit
+from store.database import BLOCK_SIZE
 from store.schema import VERSION
 from store.serving.catalogue import Gap, StoredStream
 from store.serving.report import report
 from store.serving.selection import Selection, _load_epoch
 from tests.support.oracle import Oracle
 from tests.support.stores import (
+    BY_EPOCH,
     EPOCH,
     STREAM,
     execute,
@@ -33,14 +36,16 @@ from tests.support.stores import (
     payloads,
     replace_payload,
     run_of,
-    stored,
 )
+from tests.support.stores import stored as stored_in
 from tests.support.streams import STREAMS, joined
 
 ROWS = STREAMS["sorted"](1_000, 4)
 SOURCES = overlapping(ROWS, ["east", "west"], 4)
 FIRST = int(ROWS.t.min() - ROWS.t.min() % EPOCH)
 MIDDLE = FIRST + 3 * EPOCH
+
+stored = partial(stored_in, families=BY_EPOCH)
 
 
 @pytest.fixture
@@ -57,7 +62,7 @@ def taken(payload: bytes, family: str) -> tuple[bool, tuple[Gap, ...]]:
     return loaded.gathered is not None, loaded.gaps
 
 
-@pytest.mark.parametrize("family", ["sample", "integral"])
+@pytest.mark.parametrize("family", ["by-epoch", "integral"])
 @pytest.mark.parametrize("name", ["uniform", "keys"])
 def test_no_flipped_byte_and_no_cut_is_ever_taken(family: str, name: str) -> None:
     """Every byte of a small payload flipped, every length it may be cut to, and bytes put after it."""
@@ -92,7 +97,7 @@ def test_a_damaged_epoch_is_named_and_all_others_answer(
     path: Path, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The answer is that of the rest, says INCOMPLETE and names the epoch; so do the command line and `wane info`."""
-    replace_payload(path, "west", MIDDLE, damage(payloads(path)["west", MIDDLE, "sample"]))
+    replace_payload(path, "west", MIDDLE, damage(payloads(path)["west", MIDDLE, "by-epoch"]))
     west = SOURCES["west"]
     rest = joined([SOURCES["east"], west.take((west.t < MIDDLE) | (west.t >= MIDDLE + EPOCH))])
     question = Question("sum", "exp:half_life=30m")
@@ -100,7 +105,7 @@ def test_a_damaged_epoch_is_named_and_all_others_answer(
     assert answer.estimate.value == pytest.approx(Oracle(rest).answer(question))
     assert not answer.provenance.complete
     (gap,) = answer.provenance.missing
-    assert (gap.source, gap.start, gap.length, gap.family) == ("west", MIDDLE, EPOCH, "sample")
+    assert (gap.source, gap.start, gap.length, gap.family) == ("west", MIDDLE, EPOCH, "by-epoch")
     assert answer.estimate.guarantee.startswith(f"INCOMPLETE: 1 epoch is missing (west at {MIDDLE}); for the rest: ")
     (shown,) = report(path)["streams"][0]["gaps"]
     assert (shown["source"], shown["start"]) == ("west", MIDDLE)
@@ -142,11 +147,11 @@ def test_every_damaged_epoch_is_named(path: Path) -> None:
 def test_a_source_without_a_readable_sketch_is_an_error_with_its_name(path: Path) -> None:
     """Where nothing is left to answer from there is no number at all."""
     execute(path, "UPDATE sketches SET payload = 'x'::BLOB WHERE source = 'east'")
-    with pytest.raises(ValueError, match="no readable sample sketch of east"):
+    with pytest.raises(ValueError, match="no readable by-epoch sketch of east"):
         Store(path).ask(STREAM, Question("count"), sources=["east"])
 
 
-def test_series_and_curves_name_what_is_missing(path: Path) -> None:
+def test_series_name_what_is_missing(path: Path) -> None:
     """A series is incomplete where any of its times reaches the gap, also if the newest does not."""
     replace_payload(path, "west", MIDDLE, b"")
     store = Store(path)
@@ -160,18 +165,6 @@ def test_series_and_curves_name_what_is_missing(path: Path) -> None:
         assert [gap.start for gap in origin.missing] == [MIDDLE]
         assert series.guarantee.startswith("INCOMPLETE: 1 epoch is missing")
     assert store.series(STREAM, question, [MIDDLE + EPOCH + 299])[1].complete
-    assert not store.threshold_curve(STREAM, Question("sum"), [10.0])[1].complete
-    assert store.quantile_curve(STREAM, question, [0.5])[1].complete
-
-
-def test_the_partner_of_an_inner_product_may_be_the_one_with_the_gap(path: Path) -> None:
-    """What is missing on either side is missing in the product."""
-    replace_payload(path, "west", MIDDLE, b"")
-    product = Question("inner-product")
-    for sources, other in ((["east"], "west"), (["west"], "east")):
-        answer = Store(path).ask(STREAM, product, sources=sources, other=other)
-        assert [(gap.source, gap.start) for gap in answer.provenance.missing] == [("west", MIDDLE)]
-        assert answer.estimate.guarantee.startswith("INCOMPLETE")
 
 
 def newer_schema(path: Path) -> None:
@@ -208,13 +201,13 @@ def newer_duckdb(path: Path) -> None:
 
 
 def flipped_payload_block(path: Path) -> None:
-    """Blocks of 256 kB follow three headers of 4 kB; DuckDB says which of them holds the compressed payloads."""
+    """Blocks follow three headers of 4 kB; DuckDB says which of them holds the compressed payloads."""
     with duckdb.connect(str(path), read_only=True) as connection:
         ((block, offset),) = connection.execute(
             "SELECT block_id, block_offset FROM pragma_storage_info('sketches') "
             "WHERE column_name = 'payload' AND segment_type = 'BLOB'"
         ).fetchall()
-    path.write_bytes(flipped(path.read_bytes(), 3 * 4096 + block * 262_144 + offset + 100))
+    path.write_bytes(flipped(path.read_bytes(), 3 * 4096 + block * BLOCK_SIZE + offset + 100))
 
 
 SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -245,7 +238,7 @@ def refused_and_untouched(path: Path, sentence: str, capsys: pytest.CaptureFixtu
     beside = sorted(file.name for file in path.parent.iterdir())
     uses = [lambda: Store(path).ask(STREAM, Question("count")), lambda: report(path)]
     if path.exists():  # else a commit creates it
-        uses.append(lambda: commit(path, run_of(parts({"east": ROWS}))))
+        uses.append(lambda: commit(path, run_of(parts({"east": ROWS}, families=BY_EPOCH))))
     for use in uses:
         with pytest.raises(StoreError, match=sentence) as refused:
             use()

@@ -193,10 +193,10 @@ def test_a_source_that_fell_silent_has_a_past_of_its_own(tmp_path: Path) -> None
 
 def test_short_windows_in_the_past_are_left_to_the_sample() -> None:
     """Ranges of an epoch that newer events share blur what a window much shorter than the epoch sees."""
-    held = holding(events=20_000, epochs=2, families=["sample", "histogram"])
+    held = holding(events=2_000_000, epochs=2, families=["sample", "histogram"])
     short, long = Ask("count", "window:1m"), Ask("count", "window:110m")
     assert pick(held, short.at(2 * HOUR - 1)).family == "sample", "which holds the newest events whole"
-    assert pick(held, Ask("count", "window:50m").at(2 * HOUR - 1)).family == "histogram"
+    assert pick(held, Ask("count", "window:100m").at(2 * HOUR - 1)).family == "histogram"
     assert pick(held, short.at(HOUR // 2), times=Times.PAST).family == "sample"
     assert pick(held, long.at(2 * HOUR - 100), times=Times.PAST).family == "histogram"
     assert pick(held, Ask("count", "none").at(HOUR + 1800), times=Times.PAST).family == "histogram"
@@ -205,9 +205,12 @@ def test_short_windows_in_the_past_are_left_to_the_sample() -> None:
 def test_families_have_accuracies_of_their_own() -> None:
     """A table of a family counts before what the stream says."""
     asked = Ask("count", "window:50m")
-    assert pick(holding(events=100_000), asked).family == "qdigest"
-    assert pick(holding(events=100_000, own={"qdigest": {"epsilon": 0.5}}), asked).family == "histogram"
-    assert pick(holding(events=100_000, own={"sample": {"epsilon": 0.003}}), asked).family == "sample"
+    assert pick(holding(events=3_000_000), asked).family == "qdigest"
+    assert pick(holding(events=3_000_000, own={"qdigest": {"epsilon": 0.5}}), asked).family == "sample"
+    for coarse in ({"epsilon": 0.2}, {"detail": 1}):
+        own = {"qdigest": {"epsilon": 0.5}, "sample": coarse}
+        assert pick(holding(events=3_000_000, own=own), asked).family == "histogram"
+    assert pick(holding(events=3_000_000, own={"sample": {"epsilon": 0.003}}), asked).family == "sample"
 
 
 def test_a_sure_promise_comes_before_a_likely_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +293,7 @@ def test_joins_are_not_left_to_ecm_by_its_name() -> None:
 
 
 def test_a_sample_that_kept_every_event_answers() -> None:
-    """An epoch of no more events than a level holds is kept whole, and what is exact is narrower than all else."""
+    """A stream of no more events than a level holds is kept whole, and what is exact is narrower than all else."""
     held = holding(3_000, 4, families=JOINS)
     for question in (
         Count("heavy-hitters", "window:1h", top=5),
@@ -302,10 +305,10 @@ def test_a_sample_that_kept_every_event_answers() -> None:
         assert found.family == "sample"
         assert found.why.startswith("the narrowest interval to expect: exact"), found.why
     question = Count("frequency", "exp:half_life=10m", value=3)
-    assert "exact" not in pick(holding(9_000, 4, families=JOINS), question).why
-    many = holding(3_000, 4, sources=3, families=JOINS)
-    assert "exact" not in pick(many, question).why, "together they keep two levels of an epoch"
-    assert "exact" in pick(many, question, sources=["s1"]).why
+    assert "exact" not in pick(holding(200_000, 4, families=JOINS), question).why
+    many = holding(3_000, 4, sources=20, families=JOINS)
+    assert "exact" not in pick(many, question, sources=["s1"]).why, "one source of a stream that was thinned"
+    assert "exact" in pick(many, Count("median", "window:10m"), sources=["s1"]).why, "its newest events are all there"
 
 
 def test_the_purpose_of_ecm_counts() -> None:
@@ -325,7 +328,7 @@ def test_the_purpose_of_ecm_counts() -> None:
 def test_a_curve_is_drawn_by_a_family_that_has_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """However narrow the interval of another would be; where none has any, the refusal names those that have."""
     monkeypatch.setattr(FAMILIES["ecm"], "_promise", classmethod(lambda *_, past: Promise(1e-6, False)))
-    held, question = holding(50_000, families=JOINS, own={"ecm": {"bits": 10}}), Count("median", "window:10m")
+    held, question = holding(5_000_000, families=JOINS, own={"ecm": {"bits": 10}}), Count("median", "window:10m")
     assert pick(held, question).family == "ecm"
     assert pick(held, question, curves=True).family in ("sample", "qdigest")
     assert pick(holding(50_000, families=["ecm"]), question, curves=True).family == "ecm"
@@ -368,8 +371,10 @@ def test_a_family_that_lacks_epochs_comes_last(tmp_path: Path) -> None:
         assert store.ask(STREAM, question).provenance.complete
     asked = store.ask(STREAM, Ask("count"), family="qdigest")
     assert [(gap.source, gap.start) for gap in asked.provenance.missing] == [("north", FIRST)]
-    execute(path, "DELETE FROM sketches WHERE source = 'east' AND start = $1", [FIRST])
-    assert picked(path, Ask("count", "window:50m"))[0] == "qdigest", "where all lack some, all are judged alike"
+    both = stored(tmp_path / "both.duckdb", families=["histogram", "qdigest"])
+    for family, source in (("qdigest", "north"), ("histogram", "east")):
+        execute(both, "DELETE FROM sketches WHERE family = $1 AND source = $2", [family, source])
+    assert picked(both, Ask("count", "window:50m"))[0] == "qdigest", "where all lack some, all are judged alike"
 
 
 def test_a_family_that_lacks_epochs_answers_what_no_other_can(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sketches.units import SECOND, TimeUnit
 from store import Store
 from store.serving.catalogue import Gap
 from tests.support.oracle import Oracle
-from tests.support.stores import EPOCH, STREAM, overlapping, replace_payload, stored
+from tests.support.stores import EPOCH, STREAM, overlapping, replace_segment, stored, stretch
 from tests.support.streams import STREAMS
 
 ROWS = STREAMS["correlated"](900, 3)
@@ -25,8 +25,9 @@ PRODUCT = Question("inner-product", "exp:half_life=15m")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Two sources that report some events alike, all of which are kept."""
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two sources that report some events alike, all of which are kept, in a segment for each epoch."""
+    monkeypatch.setattr("sketches.sampling.segments.SEGMENT_ROWS", 250)
     stored(tmp_path / "wane.duckdb", SOURCES)
     return tmp_path / "wane.duckdb"
 
@@ -53,13 +54,14 @@ def test_a_series_is_no_surer_than_its_least_sure_point(path: Path, monkeypatch:
     assert series.confidence == 0.95
 
 
-def test_a_damaged_epoch_of_the_second_source_is_missing_too(path: Path) -> None:
+def test_a_damaged_stretch_of_both_sources_is_missing(path: Path) -> None:
     """The series names it and says so in its guarantee, but only where it would count."""
-    replace_payload(path, "west", LAST, b"broken")
+    oldest, newest = stretch(path, NEWEST)
+    replace_segment(path, oldest, b"broken")
     asked = Store(path)
     series, provenance = asked.series(STREAM, PRODUCT, [LAST - 1, NEWEST], sources=["east"], other="west")
-    assert [(gap.source, gap.start) for gap in provenance.missing] == [("west", LAST)]
-    assert series.guarantee.startswith(f"INCOMPLETE: 1 epoch is missing (west at {LAST}); for the rest: ")
+    assert [(gap.source, gap.start, gap.end - 1) for gap in provenance.missing] == [("", oldest, newest)]
+    assert series.guarantee.startswith(f"INCOMPLETE: 1 epoch is missing (all sources at {oldest}); for the rest: ")
     assert asked.series(STREAM, PRODUCT, [LAST - 1], sources=["east"], other="west")[1].complete
 
 

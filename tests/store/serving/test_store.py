@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,21 @@ from sketches import Question
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.sampling.horvitz_thompson import TOLERANCE
 from sketches.units import SECOND, TimeUnit
-from store import EpochSketches, Store, commit
+from store import EpochSketches, Store, StoreError, commit
 from tests.support.coverage import Tally, questions_for
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
-from tests.support.stores import EPOCH, STREAM, execute, overlapping, part, parts, replace_payload, run_of, stored
+from tests.support.stores import (
+    BY_EPOCH,
+    EPOCH,
+    STREAM,
+    execute,
+    overlapping,
+    part,
+    parts,
+    replace_payload,
+    run_of,
+    stored,
+)
 from tests.support.streams import START, STREAMS, joined
 from tests.support.streams import Stream as Rows
 
@@ -51,8 +63,16 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def by_epoch(tmp_path: Path) -> Path:
+    """The same events in a family that has a sketch for each source and epoch."""
+    path = tmp_path / "by-epoch.duckdb"
+    stored(path, SOURCES, families=BY_EPOCH)
+    return path
+
+
 class Reads:
-    """How often the file was opened, how many payloads were fetched and how often epochs were merged."""
+    """How often the file was opened, how many payloads were fetched, how often epochs were merged and parts put together."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
@@ -60,6 +80,7 @@ class Reads:
         self._count(patch, store.serving.selection, "_fetch", lambda found: sum(len(rows) for rows in found.values()))
         self._count(patch, store.serving.selection, "_load_epoch", lambda _: 1)
         self._count(patch, store.serving.selection, "_together", lambda _: 1)
+        self._count(patch, store.serving.selection, "read_stream_sketch", lambda _: 1)
 
     def _count(self, patch: pytest.MonkeyPatch, module: Any, name: str, size: Any) -> None:
         inner = getattr(module, name)
@@ -221,18 +242,25 @@ def test_nothing_close_gives_no_hint(shared: Path, tmp_path: Path) -> None:
         Store(tmp_path / "empty.duckdb").ask(STREAM, Question("count"))
 
 
-def test_an_epoch_without_a_sketch_of_the_family_is_missing(path: Path) -> None:
-    """A row that is not there is named like one that is damaged, and only where the question reaches it."""
-    at = FIRST + 2 * EPOCH
-    execute(path, "DELETE FROM sketches WHERE source = 'north' AND start = $1", [at])
-    asked = Store(path)
-    (gap,) = asked.ask(STREAM, Question("count")).provenance.missing
-    assert (gap.source, gap.start, gap.family) == ("north", at, "sample")
-    assert gap.reason == "no sample sketch is stored"
-    assert asked.ask(STREAM, Question("count")).estimate.guarantee.startswith("INCOMPLETE")
-    assert asked.ask(STREAM, Question("count", "window:10m")).provenance.complete
-    assert asked.ask(STREAM, Question("count"), sources=["east"]).provenance.complete
-    assert asked.ask(STREAM, Question("count", as_of=at - 1)).provenance.complete
+def test_an_epoch_without_a_sketch_of_the_family_is_missing(tmp_path: Path) -> None:
+    """A row that is not there is named like one that is damaged, and only where the question reaches it.
+
+    That a source has events in an epoch, the sketches of another family tell; that some have, the totals.
+    """
+    path, at = tmp_path / "wane.duckdb", FIRST + 2 * EPOCH
+    stored(path, SOURCES, families=("by-epoch", "integral"))
+    execute(path, "DELETE FROM sketches WHERE source = 'north' AND start = $1 AND family = 'by-epoch'", [at])
+    asked, ask = Store(path), partial(Store(path).ask, STREAM, family="by-epoch")
+    (gap,) = ask(Question("count")).provenance.missing
+    assert (gap.source, gap.start, gap.family) == ("north", at, "by-epoch")
+    assert gap.reason == "no by-epoch sketch is stored"
+    assert ask(Question("count")).estimate.guarantee.startswith("INCOMPLETE")
+    assert ask(Question("count", "window:10m")).provenance.complete
+    assert ask(Question("count"), sources=["east"]).provenance.complete
+    assert ask(Question("count", as_of=at - 1)).provenance.complete
+    execute(path, "DELETE FROM sketches WHERE start = $1", [at])
+    missing = asked.ask(STREAM, Question("count"), family="by-epoch").provenance.missing
+    assert [(gap.source, gap.start) for gap in missing] == [(name, at) for name in NAMES]
 
 
 def test_the_integral_family_alone(tmp_path: Path) -> None:
@@ -372,12 +400,12 @@ def test_values_given_as_text_are_read_as_the_stream_has_them(shared: Path, tmp_
     assert answer.estimate.value == pytest.approx(2 / 3)
 
 
-def test_epochs_built_differently_are_refused_again_and_again(path: Path) -> None:
+def test_epochs_built_differently_are_refused_again_and_again(by_epoch: Path) -> None:
     """A store that became unanswerable says so every time, and never with the answer from before."""
-    asked = Store(path)
+    asked = Store(by_epoch)
     assert asked.ask(STREAM, Question("count")).estimate.value == len(ROWS)
-    late = Rows.of("late", [1], [FIRST + 20 * EPOCH], [1])
-    commit(path, run_of([part(late, "north", FIRST + 20 * EPOCH, epsilon=0.3)]))
+    late = Rows.of("late", [1], [FIRST + 20 * EPOCH], ["text"])
+    commit(by_epoch, run_of([part(late, "north", FIRST + 20 * EPOCH, families=BY_EPOCH)]))
     for _ in range(2):
         with pytest.raises(UnanswerableError, match="were built differently"):
             asked.ask(STREAM, Question("count"))
@@ -385,36 +413,51 @@ def test_epochs_built_differently_are_refused_again_and_again(path: Path) -> Non
 
 
 @pytest.mark.parametrize("values", [["text"], [0.5]])
-def test_epochs_with_other_kinds_of_values_are_refused(path: Path, values: list[Any]) -> None:
-    """Numbers in one epoch and text in another have no common answer."""
+def test_epochs_with_other_kinds_of_values_are_refused(path: Path, by_epoch: Path, values: list[Any]) -> None:
+    """Numbers in one epoch and text in another have no common answer; one sketch of a stream refuses them at once."""
     late = Rows.of("late", [1], [FIRST + 20 * EPOCH], values)
-    commit(path, run_of([part(late, "north", FIRST + 20 * EPOCH)]))
+    commit(by_epoch, run_of([part(late, "north", FIRST + 20 * EPOCH, families=BY_EPOCH)]))
     with pytest.raises(UnanswerableError, match=r"were built differently: .*kinds of values"):
-        Store(path).ask(STREAM, Question("count"))
+        Store(by_epoch).ask(STREAM, Question("count"))
+    with pytest.raises(StoreError, match="at all sources over all epochs: .*integer"):
+        commit(path, run_of([part(late, "north", FIRST + 20 * EPOCH)]))
 
 
-def test_a_changed_question_reads_and_merges_nothing(shared: Path, reads: Reads) -> None:
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        ("sample", {"connect": 2, "read_stream_sketch": 1}),
+        ("by-epoch", {"connect": 2, "_fetch": len(NAMES) * EPOCHS, "_load_epoch": EPOCHS, "_together": 1}),
+    ],
+)
+def test_a_changed_question_reads_and_merges_nothing(
+    path: Path, by_epoch: Path, family: str, expected: dict[str, int], reads: Reads
+) -> None:
     """Another decay, threshold, aggregate, as-of time, series or curve costs the arithmetic only."""
-    asked = Store(shared)
+    asked = Store(path if family == "sample" else by_epoch)
+    reads.take()
     asked.ask(STREAM, Question("count"))
     first = reads.take()
-    assert first == {"connect": 2, "_fetch": len(NAMES) * EPOCHS, "_load_epoch": EPOCHS, "_together": 1}
+    assert first == expected
     for spec in DECAYS:
         asked.ask(STREAM, Question("sum", spec))
     asked.ask(STREAM, Question("correlated-mean", DECAY, tau="q0.9", as_of=FIRST + 1000))
     asked.ask(STREAM, Question("count"), sources=list(NAMES))
     asked.series(STREAM, Question("count", DECAY), np.arange(FIRST, FIRST + 6000, 60))
-    asked.threshold_curve(STREAM, Question("sum", DECAY), [1.0, 2.0])
+    if family == "sample":
+        asked.threshold_curve(STREAM, Question("sum", DECAY), [1.0, 2.0])
+        for source in NAMES:
+            asked.ask(STREAM, Question("count"), sources=[source])
     asked.catalogue()
     assert reads.take() == {}
 
 
-def test_a_new_commit_re_reads_only_what_it_changed(path: Path, reads: Reads) -> None:
+def test_a_new_commit_re_reads_only_what_it_changed(by_epoch: Path, reads: Reads) -> None:
     """One epoch of one source changed: its payloads are read and merged again, no other."""
-    asked = Store(path)
+    path, asked = by_epoch, Store(by_epoch)
     asked.ask(STREAM, Question("count"))
     late = Rows.of("late", [1, 2], [FIRST + EPOCH, FIRST + EPOCH + 1], [5, 6])
-    commit(path, run_of([part(late, "north", FIRST + EPOCH)]))
+    commit(path, run_of([part(late, "north", FIRST + EPOCH, families=BY_EPOCH)]))
     reads.take()
     answer = asked.ask(STREAM, Question("count"))
     taken = reads.take()
@@ -483,9 +526,9 @@ def test_both_sides_of_a_product_are_of_one_generation(path: Path, monkeypatch: 
     assert answer.estimate.value == pytest.approx(sides[0].answer(product, sides[1]))
 
 
-def test_memory_is_bounded(shared: Path, reads: Reads) -> None:
+def test_memory_is_bounded(by_epoch: Path, reads: Reads) -> None:
     """What was asked longest ago goes first; what fits stays; the last question always stays."""
-    roomy, tight = Store(shared), Store(shared, memory=1)
+    roomy, tight = Store(by_epoch), Store(by_epoch, memory=1)
     for asked, again in ((roomy, {}), (tight, {"connect": 1, "_fetch": EPOCHS, "_load_epoch": EPOCHS, "_together": 1})):
         for source in NAMES:
             asked.ask(STREAM, Question("count"), sources=[source])
@@ -497,7 +540,7 @@ def test_memory_is_bounded(shared: Path, reads: Reads) -> None:
     assert len(tight._selections) == 1
     assert len(roomy._selections) == 3
     one = next(iter(tight._selections.values())).nbytes
-    two = Store(shared, memory=int(2.5 * one))
+    two = Store(by_epoch, memory=int(2.5 * one))
     for source in ("north", "east", "north", "west"):
         two.ask(STREAM, Question("count"), sources=[source])
     assert [sources for _, sources, _ in two._selections] == [("north",), ("west",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -11,11 +12,14 @@ import pytest
 
 from store import Run, SketchTables, Stream, commit
 from store.database import connected
-from tests.support.stores import EPOCH, NOON, STREAM, part, run_of
+from tests.support.stores import BY_EPOCH, EPOCH, NOON, STREAM, run_of
+from tests.support.stores import part as part_of
 from tests.support.streams import Stream as Rows
 
 FIXED = 4 << 20  # bytes of a store with a long ledger and hardly a payload: blocks of nine tables, once more when free
 BLOCK = 1 << 18
+
+part = partial(part_of, families=BY_EPOCH)
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def bulk(count: int, size: int, first: int = 0) -> Run:
         "source": pa.array(["north"] * count),
         "start": numbers * EPOCH,
         "length": np.full(count, EPOCH),
-        "family": pa.array(["sample"] * count),
+        "family": pa.array(["by-epoch"] * count),
         "payload": pa.array([packed[at : at + size] for at in range(0, count * size, size)], pa.binary()),
     }
     events = {name: np.ones(count, int) for name in ("events", "weight", "oldest", "newest")}

@@ -235,7 +235,7 @@ def test_events_sampled_to_another_accuracy_are_refused_whole(path: Path) -> Non
     assert content(path) == before
 
 
-@pytest.mark.parametrize("failing", ["runs", "rejects", "files", "sources", "heads"])
+@pytest.mark.parametrize("failing", ["runs", "rejects", "files", "packed_sources", "heads"])
 def test_a_commit_that_fails_late_leaves_no_trace(path: Path, failing: str) -> None:
     """Where some table cannot be written, what was written just before it is gone as well."""
     stored(path, {"north": ROWS})
