@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from sketches.units import SECOND
 from store import InputFile, Run, SketchTables, Stream, commit
-from store.serving.catalogue import Catalogue, Epoch, EpochTotals, StoredStream
+from store.keys import Span
+from store.serving.catalogue import Catalogue, StoredStream, Totals
 from tests.support.stores import EPOCH, NOON, overlapping, parts
 from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
@@ -61,6 +62,8 @@ def settings(kind: str, **more: object) -> dict[str, object]:
         "time_unit": "1s",
         "epoch": "10m",
         "families": ["sample"],
+        **ACCURACY,
+        "detail": 1,
         "kind": kind,
         **more,
     }
@@ -81,7 +84,7 @@ def raw(folder: Path, by_site: Mapping[str, Rows]) -> InputFile:
 
 def run(stream: str, by_site: Mapping[str, Rows], described: dict[str, object], **more: Any) -> Run:
     """One run of ingest."""
-    epochs = parts(by_site, **ACCURACY) if by_site else []
+    epochs = parts(by_site, detail=1, **ACCURACY) if by_site else []
     rows = sum(map(len, by_site.values()))
     return Run(Stream(stream, EPOCH, SECOND, described), SketchTables.of(epochs), NOON, NOON, rows=rows, **more)
 
@@ -113,10 +116,13 @@ def stored_stream(
     *spans: tuple[str, int, int], unit: Any = SECOND, kind: str = "integer", **known: Any
 ) -> StoredStream:
     """A stream as a catalogue has it: with epochs (source, start, length), each with events from start to end."""
-    epochs = {
-        Epoch(source, start, length): EpochTotals(1, 1.0, start, start + length - 1) for source, start, length in spans
-    }
-    return StoredStream("s", unit, EPOCH, f'{{"kind": "{kind}"}}', epochs, **known)
+    epochs = {Span(start, length): Totals(1, 1.0, start, start + length - 1) for _, start, length in spans}
+    sources: dict[str, Totals] = {}
+    for source, start, length in spans:
+        before = sources.get(source, Totals(0, 0.0, start, start))
+        oldest, newest = min(before.oldest, start), max(before.newest, start + length - 1)
+        sources[source] = Totals(before.events + 1, before.weight + 1.0, oldest, newest)
+    return StoredStream("s", unit, EPOCH, f'{{"kind": "{kind}"}}', epochs, sources, **known)
 
 
 def catalogue(*streams: StoredStream) -> Catalogue:

@@ -40,7 +40,7 @@ def gappy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     silent["-south"] = lone
     path = folder / "gappy.duckdb"
     commit(path, dashboard_stores.run(CALLS, silent, settings("integer"), files=[dashboard_stores.raw(folder, silent)]))
-    epochs = sorted(epoch.start for epoch in Store(path).catalogue().streams[CALLS].epochs if epoch.source == "north")
+    epochs = sorted(epoch.start for epoch in Store(path).catalogue().streams[CALLS].epochs)
     damaged = shutil.copyfile(path, folder / "damaged.duckdb")
     replace_payload(damaged, "north", epochs[-2], b"broken")
     yield damaged
