@@ -104,7 +104,8 @@ class Answer:
         for words in origin.lagging:
             yield f"{'lagging':12} {words}"
         for gap in origin.missing:
-            yield f"{'missing':12} {gap.source or 'all sources'} at {numbered_moment_text(gap.start, unit)}: {gap.reason}"
+            moment = numbered_moment_text(gap.start, unit)
+            yield f"{'missing':12} {gap.source or 'all sources'} at {moment}: {gap.reason}"
         yield f"{'took':12} {origin.elapsed_ms:.1f} ms"
 
 
