@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sketches.units import SECOND, TimeUnit
 from store import InputFile, Reject, Run, SketchTables, Stream, commit
+from store.database import connected
+from store.packed_sources import SourceColumns, pack
 from store.serving import report as reporting
 from store.serving.report import moment_text, report, report_lines
 from tests.support.stores import (
@@ -23,18 +26,20 @@ from tests.support.stores import (
     replace_payload,
     run_of,
     stored,
+    stream_parts,
 )
 from tests.support.streams import STREAMS
 
 ROWS = STREAMS["correlated"](600, 5)
 SOURCES = overlapping(ROWS, ["east", "west"], 5)
 FIRST = int(ROWS.t.min() - ROWS.t.min() % EPOCH)
+FAMILIES = ("sample", "by-epoch", "integral")
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "wane.duckdb"
-    stored(path, SOURCES, families=("sample", "integral"))
+    stored(path, SOURCES, families=FAMILIES)
     return path
 
 
@@ -53,15 +58,18 @@ def test_a_store_in_numbers(path: Path) -> None:
     assert calls["source_events"] == {name: len(rows) for name, rows in SOURCES.items()}
     sizes = {
         family: [len(payload) for (*_, name), payload in payloads(path).items() if name == family]
-        for family in ("integral", "sample")
+        for family in ("by-epoch", "integral")
     }
+    assert [len(each) for each in sizes.values()] == [14, 14]
+    head, segments = stream_parts(path)
+    sizes["sample"] = [len(head), *(len(payload) for *_, payload in segments)]
     assert calls["families"] == [
         {
             "family": family,
-            "sketches": 14,
+            "sketches": len(each),
             "bytes": sum(each),
             "largest": max(each),
-            "mean": pytest.approx(sum(each) / 14),
+            "mean": pytest.approx(sum(each) / len(each)),
         }
         for family, each in sizes.items()
     ]
@@ -82,7 +90,7 @@ def test_rejects_are_summed_by_reason(path: Path) -> None:
 def test_the_ledger_in_numbers(path: Path) -> None:
     """Files, the last run, and the runs before it, of each stream for itself."""
     file = InputFile("a.csv", 10, "aaa", 600, 1)
-    later = part(ROWS.take(ROWS.t < FIRST + EPOCH), "east", FIRST)
+    later = part(ROWS.take(ROWS.t < FIRST + EPOCH), "east", FIRST, families=FAMILIES)
     started, finished = NOON + timedelta(hours=1), NOON + timedelta(hours=1, seconds=9)
     rejects = [Reject("no time", 2)]
     last = Run(Stream(STREAM, EPOCH), SketchTables.of([later]), started, finished, [file], rejects, rows=9, conflicts=3)
@@ -91,7 +99,11 @@ def test_the_ledger_in_numbers(path: Path) -> None:
     another, calls = report(path)["streams"]
     assert (calls["files"], another["files"]) == (1, 0)
     assert (calls["input_bytes"], another["input_bytes"]) == (10, 0)
-    merged = payloads(path)["east", FIRST, "sample"]
+    with connected(path, write=False) as connection:
+        written = " UNION ALL ".join(
+            f"SELECT bytes FROM {table} WHERE generation = 2" for table in ("sketches", "heads", "segments")
+        )
+        ((size,),) = connection.execute(f"SELECT sum(bytes) FROM ({written})").fetchall()
     assert calls["last_run"] == {
         "run": 2,
         "started": started,
@@ -100,8 +112,8 @@ def test_the_ledger_in_numbers(path: Path) -> None:
         "rejected": 2,
         "late": later.events,
         "conflicts": 3,
-        "sketches": 1,
-        "bytes": len(merged),
+        "sketches": 3,  # two by epoch, and a segment
+        "bytes": size,
         "repeats": 0,
         "ahead": 0,
     }
@@ -132,11 +144,11 @@ def test_examples_are_those_of_the_newest_run_that_has_some(path: Path) -> None:
 def test_every_damaged_payload_is_found(path: Path) -> None:
     """All payloads are checked, of every family, also those that no question would reach."""
     stored_bytes = payloads(path)
-    replace_payload(path, "east", FIRST, flipped(stored_bytes["east", FIRST, "sample"], -1))
+    replace_payload(path, "east", FIRST, flipped(stored_bytes["east", FIRST, "by-epoch"], -1))
     replace_payload(path, "west", FIRST + EPOCH, b"", family="integral")
     (calls,) = report(path)["streams"]
     assert [(gap["source"], gap["start"], gap["family"]) for gap in calls["gaps"]] == [
-        ("east", FIRST, "sample"),
+        ("east", FIRST, "by-epoch"),
         ("west", FIRST + EPOCH, "integral"),
     ]
     assert "checksum" in calls["gaps"][0]["reason"]
@@ -147,9 +159,9 @@ def test_what_was_set_aside_stays_in_the_report(path: Path) -> None:
     """Late events do not hide that the earlier ones of their epoch were lost."""
     replace_payload(path, "east", FIRST, b"damaged")
     late = SOURCES["east"].take(SOURCES["east"].t < FIRST + EPOCH)
-    commit(path, run_of([part(late, "east", FIRST)]))
+    commit(path, run_of([part(late, "east", FIRST, families=FAMILIES)]))
     (calls,) = report(path)["streams"]
-    assert [(gap["source"], gap["start"], gap["family"]) for gap in calls["gaps"]] == [("east", FIRST, "sample")]
+    assert [(gap["source"], gap["start"], gap["family"]) for gap in calls["gaps"]] == [("east", FIRST, "by-epoch")]
 
 
 def test_an_empty_store_and_an_empty_stream(tmp_path: Path) -> None:
@@ -200,7 +212,7 @@ def test_without_the_check_no_payload_is_read(path: Path, monkeypatch: pytest.Mo
     """The same numbers; of the gaps those that were set aside and those without a sketch, but not fresh damage."""
     replace_payload(path, "east", FIRST, b"damaged")
     late = SOURCES["east"].take(SOURCES["east"].t < FIRST + EPOCH)
-    commit(path, run_of([part(late, "east", FIRST)]))
+    commit(path, run_of([part(late, "east", FIRST, families=FAMILIES)]))
     replace_payload(path, "east", FIRST + EPOCH, b"damaged")
     execute(path, "DELETE FROM sketches WHERE source = 'west' AND start = ? AND family = 'integral'", [FIRST])
     whole = report(path)
@@ -211,8 +223,8 @@ def test_without_the_check_no_payload_is_read(path: Path, monkeypatch: pytest.Mo
     assert quick["streams"][0].pop("distinct") is None
     assert quick == whole
     assert [(gap["source"], gap["start"], gap["family"]) for gap in found[0]] == [
-        ("east", FIRST, "sample"),
-        ("east", FIRST + EPOCH, "sample"),
+        ("east", FIRST, "by-epoch"),
+        ("east", FIRST + EPOCH, "by-epoch"),
         ("west", FIRST, "integral"),
     ]
     assert found[1] == [found[0][0], found[0][2]]
@@ -221,8 +233,8 @@ def test_without_the_check_no_payload_is_read(path: Path, monkeypatch: pytest.Mo
 def test_streams_are_told_apart(path: Path) -> None:
     """Nothing of one stream shows in another, though their sources, times and families are the same."""
     before = report(path)["streams"]
-    stored(path, SOURCES, stream="twin")
-    execute(path, "DELETE FROM sketches WHERE stream = 'twin' AND start = ?", [FIRST])
+    stored(path, SOURCES, stream="twin", families=FAMILIES)
+    execute(path, "DELETE FROM sketches WHERE stream = 'twin' AND start = ? AND family = 'by-epoch'", [FIRST])
     execute(path, "INSERT INTO set_aside VALUES ('twin', 'north', 0, 600, 'sample', 2, 'damaged', 'payload')")
     calls, twin = report(path, check=False)["streams"]
     assert [calls] == [stream | {"distinct": None} for stream in before]
@@ -239,8 +251,11 @@ def test_hundreds_of_thousands_of_sketches_are_counted_by_the_database(tmp_path:
     path = tmp_path / "wane.duckdb"
     commit(path, run_of([]))
     key = "'calls', 's' || i % 200, i // 200 * 600, 600"
-    execute(path, f"INSERT INTO epochs SELECT {key}, 2, 3.0, i, i, i FROM range(200000) many(i)")
-    execute(path, f"INSERT INTO sketches SELECT {key}, 'sample', 1, 7, 1, 'payload' FROM range(200000) many(i)")
+    execute(path, "INSERT INTO epochs SELECT 'calls', i * 600, 600, 400, 600.0, i, i, i FROM range(1000) many(i)")
+    totals = [np.full(200, number) for number in (2000, 3000.0, 0, 600_000, 600_000)]
+    packed = pack(SourceColumns(sorted(f"s{number}" for number in range(200)), *totals))
+    execute(path, "INSERT INTO packed_sources VALUES ('calls', $1)", [packed])
+    execute(path, f"INSERT INTO sketches SELECT {key}, 'by-epoch', 1, 7, 1, 'payload' FROM range(200000) many(i)")
     (calls,) = report(path, check=False)["streams"]
     assert (calls["sources"], calls["epochs"], calls["events"], calls["gaps"]) == (200, 1000, 400_000, [])
     execute(path, "INSERT INTO sketches SELECT 'calls', 's0', 0, 600, 'integral', 1, 7, 1, 'payload'")

@@ -19,14 +19,18 @@ import pytest
 
 from sketches import Question, Sample
 from sketches.encoding.envelope import FORMAT_VERSION
+from sketches.family import Parts
 from store import EpochSketches, InputFile, Reject, Run, Store, commit
 from store.schema import VERSION
+from tests.support.by_epoch_family import ByEpoch
 from tests.support.stores import EPOCH, NOON, PROCESSES, STREAM, beside, content, events, part, run_of
 from tests.support.streams import Stream as Rows
+from tests.support.streams import joined
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
 KILLS = 20 * MORE
 KILLS_AT_CREATION = 8 * MORE
+FAMILIES = ("by-epoch", "sample")
 
 
 def fresh(number: int) -> Rows:
@@ -44,15 +48,14 @@ def late(number: int) -> Rows:
 @cache
 def run(number: int) -> Run:
     """What commit `number` brings: a new epoch, late events, and a line in every table of the ledger."""
-    found = [part(fresh(number), "north", EPOCH * number)]
+    found = [part(fresh(number), "north", EPOCH * number, families=FAMILIES)]
     if number > 1:
-        found.append(part(late(number), "north", EPOCH * (number - 1)))
+        found.append(part(late(number), "north", EPOCH * (number - 1), families=FAMILIES))
     return run_of(
         found,
         rows=number,
         files=[InputFile(f"{number}.parquet", number, f"f{number}", number, number)],
         rejects=[Reject("no time", number)],
-        labels={number: f"label {number}"},
     )
 
 
@@ -60,13 +63,12 @@ def run(number: int) -> Run:
 def epoch(number: int, with_late: bool) -> tuple[bytes, tuple[Any, ...]]:
     """The payload of an epoch, and its row, with or without its late events."""
     rows = [fresh(number), late(number + 1)] if with_late else [fresh(number)]
-    sketch = Sample.build(events(rows[0]))
+    sketch = ByEpoch.build(events(rows[0]))
     for more in rows[1:]:
         sketch = sketch.insert(events(more))
     known: list[EpochSketches] = [part(one, "north", EPOCH * number) for one in rows]
     row = (
         STREAM,
-        "north",
         EPOCH * number,
         EPOCH,
         sum(one.events for one in known),
@@ -78,13 +80,29 @@ def epoch(number: int, with_late: bool) -> tuple[bytes, tuple[Any, ...]]:
     return sketch.to_bytes(), row
 
 
+@cache
+def in_parts(generation: int) -> Parts:
+    """The sketch of the stream after so many commits: all of their events, in one segment."""
+    numbers = range(1, generation + 1)
+    rows = joined([fresh(number) for number in numbers] + [late(number) for number in numbers if number > 1])
+    return Sample.build(events(rows)).named("north").parts(EPOCH)
+
+
 def written(number: int) -> int:
-    """The bytes of payload that commit `number` writes: a new epoch, and the one before with its late events."""
-    return len(epoch(number, False)[0]) + (len(epoch(number - 1, True)[0]) if number > 1 else 0)
+    """The bytes of payload that commit `number` writes: a new epoch, the one before with its late events, the parts of
+    the stream's sketch."""
+    whole = in_parts(number)
+    by_epoch = len(epoch(number, False)[0]) + (len(epoch(number - 1, True)[0]) if number > 1 else 0)
+    return by_epoch + len(whole.head) + sum(len(segment.payload) for segment in whole.segments)
+
+
+def names_free(found: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any, ...]]]:
+    """The content of a store without its random names."""
+    return found | {"wane": [row[:2] for row in found["wane"]]}
 
 
 def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table after so many commits."""
+    """Every row of every table after so many commits, but for the random names."""
     numbers = range(1, generation + 1)
     epochs = {number: epoch(number, number < generation) for number in numbers}
     tables: dict[str, list[tuple[Any, ...]]] = {
@@ -92,12 +110,28 @@ def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
         "streams": [(STREAM, 1, 1, EPOCH, json.dumps({}))][:generation],
         "epochs": [row for _, row in epochs.values()],
         "sketches": [
-            (*row[:4], "sample", FORMAT_VERSION, len(payload), min(number + 1, generation), payload)
+            (STREAM, "north", *row[1:3], "by-epoch", FORMAT_VERSION, len(payload), min(number + 1, generation), payload)
             for number, (payload, row) in epochs.items()
+        ],
+        "sources": [
+            (
+                *(STREAM, "north"),
+                *(sum(row[at] for _, row in epochs.values()) for at in (3, 4)),
+                min(row[5] for _, row in epochs.values()),
+                *(max(row[at] for _, row in epochs.values()) for at in (6, 7)),
+            )
+        ][:generation],
+        "heads": [(STREAM, "sample", len(in_parts(generation).head), generation, in_parts(generation).head)],
+        "segments": [
+            (
+                *(STREAM, "sample", segment.oldest, segment.newest, segment.rows),
+                *(len(segment.payload), generation, segment.payload),
+            )
+            for segment in in_parts(generation).segments
         ],
         "set_aside": [],
         "runs": [
-            (number, STREAM, NOON, NOON, number, number, 0, 1 + (number > 1), 0, written(number), 0, 0)
+            (number, STREAM, NOON, NOON, number, number, 0, 2 + (number > 1), 0, written(number), 0, 0)
             for number in numbers
         ],
         "files": [
@@ -105,7 +139,6 @@ def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
             for number in numbers
         ],
         "rejects": [(number, STREAM, "no time", number, "[]") for number in numbers],
-        "labels": [(STREAM, number, f"label {number}") for number in numbers],
     }
     return {name: sorted(rows, key=repr) for name, rows in tables.items()}
 
@@ -162,17 +195,17 @@ def test_a_killed_writer_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> 
     for kill in range(KILLS):
         done = cut(path, generation + 1, 1, None if kill % 2 else rng.uniform(0, 2 * usual))
         logs += log_of(path).exists()
-        answer = Store(path).ask(STREAM, Question("count"))
+        answer = Store(path).ask(STREAM, Question("count"), family=FAMILIES[kill % 2])
         generation = answer.provenance.generation
         assert generation in (done, done + 1)
         ahead += generation == done + 1
         assert answer.provenance.complete
         assert answer.estimate.value == 11 * generation - 3
-        assert content(path) == whole(generation)
+        assert names_free(content(path)) == whole(generation)
     assert logs > 0  # some kills did hit a commit before its end
     assert ahead > 0  # and some a commit that was whole, but not yet known to be
     assert commit(path, run(generation + 1)) == generation + 1
-    assert content(path) == whole(generation + 1)
+    assert names_free(content(path)) == whole(generation + 1)
     assert beside(path) == []
 
 
@@ -188,5 +221,5 @@ def test_a_writer_killed_while_it_creates_the_store(tmp_path: Path) -> None:
         generation = content(path)["wane"][0][1] if path.exists() else 0
         assert generation in (done, done + 1)
         assert commit(path, run(generation + 1)) == generation + 1
-        assert content(path) == whole(generation + 1)
+        assert names_free(content(path)) == whole(generation + 1)
     assert absent > 0
