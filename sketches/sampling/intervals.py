@@ -151,14 +151,18 @@ def _ratio_lower(top: Floats, top_lower: Floats, bottom: Floats, bottom_upper: F
     r solves (top - r·bottom)² = a² + r²·b² and lies below top / bottom. Here a is the distance from top down to its
     lower limit, and b the distance from bottom up to its upper limit.
     """
-    a = top - top_lower
-    b = bottom_upper - bottom
-    constant = np.maximum(top_lower, 0.0) * (top + a)
-    half = top * bottom
-    # half² - (bottom² - b²)·(top² - a²), written so that limits next to the estimate are not rounded onto it
-    root = np.sqrt(np.maximum(np.square(a * bottom) + np.square(b * top) - np.square(a * b), 0.0))
-    denominator = half + root
+    # In units of the top and of the bottom's upper limit: else squares of what is next to nothing would be nothing.
+    top_unit, bottom_unit = (np.where(unit > 0, unit, 1.0) for unit in (top, np.maximum(bottom, bottom_upper)))
+    a = (top - top_lower) / top_unit
+    b = (bottom_upper - bottom) / bottom_unit
+    near = bottom / bottom_unit
+    constant = np.maximum(top_lower, 0.0) / top_unit * (1.0 + a)
+    # near² - (near² - b²)·(1 - a²), written so that limits next to the estimate are not rounded onto it
+    root = np.sqrt(np.maximum(np.square(a * near) + np.square(b) - np.square(a * b), 0.0))
+    denominator = near + root
     ratio = constant / np.where(denominator > 0, denominator, 1.0)
-    # Where the bottom is 0 and nothing is unseen there, the ratio is unbounded; else the top is too small for a square.
+    with np.errstate(over="ignore"):  # beyond all floats it is infinite, as where the bottom is 0
+        ratio = np.where(ratio > 0, np.maximum(ratio, np.finfo(np.float64).tiny) * (top_unit / bottom_unit), 0.0)
+    # Where the bottom is 0 and nothing is unseen there, the ratio is unbounded.
     unbounded = (top_lower > 0) & (bottom_upper <= 0)
     return np.where(top > 0, np.where(denominator > 0, ratio, np.where(unbounded, np.inf, 0.0)), 0.0)

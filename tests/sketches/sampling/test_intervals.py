@@ -102,3 +102,13 @@ def test_a_share_of_a_heavy_certain_part_keeps_the_width_of_the_light_sampled_on
     spread = 1.96 * np.sqrt(40_000.0 * 0.75**2 + 100_000.0 * 0.25**2) / (part.value[0] + rest.value[0])
     assert share - lower[0] == pytest.approx(spread, rel=0.1)
     assert upper[0] - share == pytest.approx(spread, rel=0.2)
+
+
+@pytest.mark.parametrize("least", [5e-324, 3e-310, 1e-200, 1e-160])
+def test_a_share_beside_next_to_nothing_is_all_of_it(least: float) -> None:
+    """However little the rest is and may be, it does not put the share in doubt, and there is no warning."""
+    most = total(1e-4, 0.0), total(least, 0.0, unseen=7.0 * least)
+    for (part, rest), expected in ((most, 1.0), (most[::-1], 0.0)):
+        lower, upper = share_bounds(part, rest, 0.95)
+        assert lower[0] == pytest.approx(expected, abs=1e-100)
+        assert upper[0] == pytest.approx(expected, abs=1e-100)
