@@ -4,13 +4,17 @@ stream without events."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sketches.sampling import segments
 from sketches.units import SECOND
 from store import InputFile, Run, SketchTables, Stream, commit
 from store.keys import Span
@@ -82,9 +86,19 @@ def raw(folder: Path, by_site: Mapping[str, Rows]) -> InputFile:
     return InputFile(str(path), status.st_size, "raw", number, status.st_mtime_ns, int(times.min()), int(times.max()))
 
 
-def run(stream: str, by_site: Mapping[str, Rows], described: dict[str, object], **more: Any) -> Run:
-    """One run of ingest."""
-    epochs = parts(by_site, detail=1, **ACCURACY) if by_site else []
+def damage(path: Path, moment: int, stream: str = CALLS) -> int:
+    """Break the segment of the sample that covers a time; how many segments that were."""
+    with duckdb.connect(str(path)) as connection:
+        rows = connection.execute(
+            "UPDATE segments SET payload = 'broken' WHERE stream = $1 AND oldest <= $2 AND newest >= $2 RETURNING 1",
+            [stream, moment],
+        ).fetchall()
+    return len(rows)
+
+
+def run(stream: str, by_site: Mapping[str, Rows], described: dict[str, object], *, detail: int = 1, **more: Any) -> Run:
+    """One run of ingest; little of it is kept, unless `detail` says otherwise."""
+    epochs = parts(by_site, detail=detail, **ACCURACY) if by_site else []
     rows = sum(map(len, by_site.values()))
     return Run(Stream(stream, EPOCH, SECOND, described), SketchTables.of(epochs), NOON, NOON, rows=rows, **more)
 
@@ -93,16 +107,20 @@ def build(folder: Path) -> Path:
     """The whole store, with the raw file of its numeric stream."""
     path = folder / "small store.duckdb"
     numbers = calls()
-    commit(
-        path,
-        [
-            run(CALLS, numbers, settings("integer", value_unit="s", weight_unit="loss"), files=[raw(folder, numbers)]),
-            run(PAGES, pages(), settings("key")),
-            run(NOTHING, {}, settings("integer")),
-            run(LATENCIES, latencies(), settings("integer", value="latency", weight="1", value_unit="ms")),
-        ],
-    )
+    runs = [
+        run(CALLS, numbers, settings("integer", value_unit="s", weight_unit="loss"), files=[raw(folder, numbers)]),
+        run(PAGES, pages(), settings("key")),
+        run(NOTHING, {}, settings("integer")),
+        run(LATENCIES, latencies(), settings("integer", value="latency", weight="1", value_unit="ms")),
+    ]
+    with short_segments():
+        commit(path, runs)
     return path
+
+
+def short_segments() -> AbstractContextManager[object]:
+    """Segments of a few rows, so that one of them is a small part of a store."""
+    return patch.object(segments, "SEGMENT_ROWS", 40)
 
 
 def more(path: Path, seed: int = 9) -> int:

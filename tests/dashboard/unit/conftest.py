@@ -46,7 +46,7 @@ def two_families(tmp_path: Path) -> Path:
     """A store of coarse samples, and of histograms: these promise more for sums, and do not answer everything."""
     path = tmp_path / "two.duckdb"
     rows = dashboard_stores.calls(600)
-    found = parts(rows, **ACCURACY)
+    found = parts(rows, detail=2, **ACCURACY)
     whole = joined(list(rows.values()))
     for epoch in found:
         inside = whole.take((whole.t >= epoch.start) & (whole.t < epoch.start + EPOCH))
@@ -57,6 +57,7 @@ def two_families(tmp_path: Path) -> Path:
         histogram={"epsilon": 0.1},
         counting="weight",
         unique=True,
+        detail=2,
         **ACCURACY,
     )
     commit(path, Run(Stream(CALLS, EPOCH, SECOND, described), SketchTables.of(found), NOON, NOON))

@@ -17,13 +17,12 @@ from sketches.decay import parse_decay
 from sketches.estimate import Curve, Series
 from sketches.question import Question
 from sketches.units import SECOND
-from store import Store, commit
+from store import commit
 from store.serving.timeline import affected
 from tests.support import dashboard_stores
 from tests.support.dashboard_stores import CALLS, settings
 from tests.support.pages import charts, column, fine, opened, store_of, widget
 from tests.support.polygons import Band, bands_of
-from tests.support.stores import replace_payload
 from tests.support.streams import Stream as Rows
 
 DECAY = "window:2m"  # shorter than the silence and than an epoch
@@ -39,10 +38,12 @@ def gappy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     silent = {source: each.take((each.t < start + 1000) | (each.t >= start + 2000)) for source, each in rows.items()}
     silent["-south"] = lone
     path = folder / "gappy.duckdb"
-    commit(path, dashboard_stores.run(CALLS, silent, settings("integer"), files=[dashboard_stores.raw(folder, silent)]))
-    epochs = sorted(epoch.start for epoch in Store(path).catalogue().streams[CALLS].epochs)
+    read = [dashboard_stores.raw(folder, silent)]
+    run = dashboard_stores.run(CALLS, silent, settings("integer", detail=99), detail=99, files=read)
+    with dashboard_stores.short_segments():
+        commit(path, run)
     damaged = shutil.copyfile(path, folder / "damaged.duckdb")
-    replace_payload(damaged, "north", epochs[-2], b"broken")
+    assert dashboard_stores.damage(damaged, start + 2900) == 1
     yield damaged
     for each in (path, damaged):
         if (exact := app.shared_answers(str(each))._exact) is not None:
@@ -115,14 +116,14 @@ def test_the_band_of_audit_has_the_gaps_of_its_series(gappy: Path) -> None:
     assert check_over_time(gappy, main_chart(fine(test)), [(DECAY, ())]) >= 2
 
 
-def test_the_bands_of_distribution_are_its_curves(gappy: Path) -> None:
+def test_the_bands_of_distribution_are_its_curves(small: Path) -> None:
     """The limits of every quantile, and of the sum above every threshold."""
-    test = fine(opened(gappy, "distribution", decay="none"))
+    test = fine(opened(small, "distribution", decay="none"))
     shares, above = charts(test)
-    curve, _ = store_of(gappy).quantile_curve(CALLS, Question("quantile", "none", phi=0.5), SHARES)
+    curve, _ = store_of(small).quantile_curve(CALLS, Question("quantile", "none", phi=0.5), SHARES)
     (band,) = bands_of(shares)
     same(band, expected(SHARES.tolist(), curve, np.zeros(len(SHARES), bool)))
     at = np.array(column(above["data"][-1]["x"]))
-    curve, _ = store_of(gappy).threshold_curve(CALLS, Question("correlated-sum", "none", tau=0), at)
+    curve, _ = store_of(small).threshold_curve(CALLS, Question("correlated-sum", "none", tau=0), at)
     (band,) = bands_of(above)
     same(band, expected(at.tolist(), curve, np.zeros(len(at), bool)))

@@ -67,11 +67,12 @@ def test_compared_sources_are_asked_as_of_the_same_moment(own: Path) -> None:
 
 
 def test_compared_numbers_are_the_answers(small: Path) -> None:
-    test = fine(opened(small, "compare", decay="window:10m", against=["none"]))
+    fading = "exp:half_life=7m"
+    test = fine(opened(small, "compare", decay=fading, against=["none"]))
     table = test.dataframe[0].value
-    assert table["estimate"].tolist() == [asked(small, "sum", "window:10m"), asked(small)]
+    assert table["estimate"].tolist() == [asked(small, "sum", fading), asked(small)]
     assert table["against the first"].tolist() == ["", "higher"]
-    found = [store_of(small).ask(CALLS, Question("sum", decay)).estimate for decay in ("window:10m", "none")]
+    found = [store_of(small).ask(CALLS, Question("sum", decay)).estimate for decay in (fading, "none")]
     limits = [wording.limits(one.lower, one.upper, "weight") for one in found]
     assert list(zip(table["from"], table["to"], strict=True)) == limits
     assert limits != [(number_text(one.lower), number_text(one.upper)) for one in found]

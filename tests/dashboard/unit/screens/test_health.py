@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store import Store
-from tests.support.dashboard_stores import CALLS
+from tests.support import dashboard_stores
 from tests.support.pages import charts, fine, opened, text_of, widget
-from tests.support.stores import replace_payload
 
 
 def test_health_counts_and_checks(small: Path, own: Path) -> None:
@@ -16,8 +14,7 @@ def test_health_counts_and_checks(small: Path, own: Path) -> None:
     assert {one.label: one.value for one in test.metric}["Sources"] == "3"
     widget(test, "button", "Check every sketch").click().run()
     assert any("sketches are whole" in one.value for one in test.success)
-    start = min(epoch.start for epoch in Store(own).catalogue().streams[CALLS].epochs if epoch.source == "north")
-    replace_payload(own, "north", start, b"broken")
+    assert dashboard_stores.damage(own, dashboard_stores.START + 700) == 1
     test = fine(opened(own, "health"))
     widget(test, "button", "Check every sketch").click().run()
     assert any("1 epoch cannot answer" in one.value for one in test.error)
