@@ -401,7 +401,7 @@ WRONG: list[tuple[str, Any, tuple[str, ...]]] = [
     ("sample", {"detail": 4}, ("detail is a setting of the stream", "put it in [streams.calls]")),
     ("sample", {"sources": ["a"]}, ("'sources'", "known are: epsilon, delta, bits")),
     ("sample", {"bits": 1.5}, ("bits is 1.5", "whole number")),
-    ("sample", {"bits": 60}, ("bits is 60", "between 8 and 55")),
+    ("sample", {"bits": 60}, ("bits is 60", "between 8 and 52")),
     ("detail", 0, ("0", 'whole number from 1 to 1,048,576, or "all"')),
     ("detail", "every", ("'every'", 'or "all"')),
     ("detail", True, ("True", 'or "all"')),
