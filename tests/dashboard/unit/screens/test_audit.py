@@ -38,7 +38,7 @@ def test_the_audit_counts_only_where_there_is_a_band(own: Path) -> None:
         test = fine(opened(own, "audit", decay=decay))
         widget(test, "button", "Check against the raw files").click().run()
         inside, dots = map(int, re.findall(r"\d+", fine(test).metric[0].value))
-        assert (0 < dots < 24) == some
+        assert (1 < dots < 24) == some
         assert inside >= dots / 2
-    assert dots == 0
+    assert dots <= 1  # before the first event that is missing
     app.shared_answers(str(own))._exact.close()  # type: ignore[union-attr]
