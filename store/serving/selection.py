@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
@@ -33,6 +34,7 @@ class Selection:
     sources: tuple[str, ...]
     family: str
     generation: int = -1
+    name: tuple[str, str] = ("", "")  # of the store and the commit that it was read from
     slots: dict[Slot, _Loaded] = field(default_factory=dict)
     whole: StreamSketch | None = None  # of a family that keeps one sketch of a stream, in parts
     askable: Askable | None = None
@@ -80,37 +82,49 @@ def as_of_then(selection: Selection, moment: int) -> Askable:
     return family_of(selection.family).side_by_side(epochs)
 
 
+class _Written(NamedTuple):
+    """Which commits have written the sketches of a stream: as long as they are the same, so are the bytes."""
+
+    store: str
+    sketches: Mapping[Epoch, tuple[int, int]]
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, stream: str, family: str) -> _Written:
+        return cls(catalogue.name[0], catalogue.streams[stream].sketches.get(family, {}))
+
+
 class StreamSketches:
     """The sketches of whole streams that were read last, shared by all selections of sources."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, str], tuple[tuple[str, str], StreamSketch]] = {}
+        self._held: dict[tuple[str, str], tuple[_Written, StreamSketch]] = {}
 
     def read(
         self, path: Path, catalogue: Catalogue, stream: str, family: str, wait: float
     ) -> tuple[StreamSketch, Catalogue]:
         """The sketch of a stream as it is now, and the catalogue of the commit that it was read from."""
         held = self._held.get((stream, family))
-        if held is not None and held[0] == catalogue.name:
+        if held is not None and held[0] == _Written.of(catalogue, stream, family):
             return held[1], catalogue
         with connected(path, write=False, wait=wait) as connection:
             catalogue = catalogue_in(connection, path)
             sketch = read_stream_sketch(connection, catalogue.streams[stream], family)
-        self._held[stream, family] = catalogue.name, sketch
+        self._held[stream, family] = _Written.of(catalogue, stream, family), sketch
         return sketch, catalogue
 
 
 def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float, sketches: StreamSketches) -> Catalogue:
     """Bring a selection up to date; the catalogue that comes back is of the generation that was read."""
     stream = catalogue.streams[selection.stream]
-    if selection.askable is not None and selection.generation == catalogue.generation:
+    if selection.askable is not None and selection.name == catalogue.name:
         return catalogue
+    _forget_other_store(selection, catalogue)
     if is_in_parts(selection.family):
         whole, catalogue = sketches.read(path, catalogue, selection.stream, selection.family, wait)
         every = set(selection.sources) == set(catalogue.streams[selection.stream].sources)
         if whole is not selection.whole or selection.askable is None:
             selection.whole, selection.askable = whole, whole.of(selection.sources, every=every)
-        selection.generation = catalogue.generation
+        selection.generation, selection.name = catalogue.generation, catalogue.name
         return catalogue
     _refuse_some_sources(stream, selection)
     wanted = _written(stream, selection)
@@ -119,6 +133,7 @@ def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float,
         selection.askable = None  # until all of it is read: reading may fail half way
         with connected(path, write=False, wait=wait) as connection:
             catalogue = catalogue_in(connection, path)  # what is read next belongs to this generation
+            _forget_other_store(selection, catalogue)
             stream = catalogue.streams[selection.stream]
             wanted = _written(stream, selection)
             changed = [slot for slot, written in wanted.items() if _stale(selection, slot, written)]
@@ -130,8 +145,16 @@ def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float,
         del selection.slots[slot]
     if changed or gone or selection.askable is None:
         selection.askable = _together(selection)
-    selection.generation = catalogue.generation
+    selection.generation, selection.name = catalogue.generation, catalogue.name
     return catalogue
+
+
+def _forget_other_store(selection: Selection, catalogue: Catalogue) -> None:
+    """Another store that took the place of the file counts its own generations."""
+    if selection.name[0] != catalogue.name[0]:
+        selection.slots.clear()
+        selection.whole = selection.askable = None
+        selection.name = catalogue.name[0], ""
 
 
 def _refuse_some_sources(stream: StoredStream, selection: Selection) -> None:

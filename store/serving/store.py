@@ -244,7 +244,7 @@ class Store:
             return _Selected((first,), plan)
         while True:
             second, _, catalogue = self._planned(catalogue, stream, question, [other], first.family, None, past=past)
-            if second.generation == first.generation:
+            if second.name == first.name:
                 return _Selected((first, second), plan)
             first, plan, catalogue = self._planned(catalogue, stream, *asked, past=past)
 
@@ -264,7 +264,7 @@ class Store:
         while True:
             plan = self._plan(catalogue, stream, question, sources, family, other, past=past, curves=curves)
             selection, now = self._load(stream, plan.sources, plan.picked.family, catalogue)
-            if now.generation == catalogue.generation:
+            if now.name == catalogue.name:
                 return selection, plan, now
             catalogue = now
 
