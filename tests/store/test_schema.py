@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
 import store.schema
 from sketches import Question
+from sketches.sampling.epoch_sample import EpochSample
 from store import Store, StoreError, known_files
 from store.database import connected, create
-from store.schema import MIGRATIONS, VERSION, check, create_store, migrate
-from tests.support.stores import PROCESSES, STREAM, TABLES, beside, content, execute, parts, stored
+from store.schema import MIGRATIONS, VERSION, Step, check, create_store, migrate
+from tests.support.stores import (
+    EPOCH,
+    PROCESSES,
+    STREAM,
+    TABLES,
+    beside,
+    content,
+    events,
+    execute,
+    parts,
+    stored,
+)
 from tests.support.streams import STREAMS
 
 NEXT = VERSION + 1
@@ -35,7 +50,7 @@ def test_a_new_store_is_empty_and_of_this_version(tmp_path: Path) -> None:
     create_store(tmp_path / "wane.duckdb")
     found = content(tmp_path / "wane.duckdb")
     assert sorted(found) == sorted(TABLES)
-    assert found.pop("wane") == [(VERSION, 0)]
+    assert [row[:2] for row in found.pop("wane")] == [(VERSION, 0)]
     assert not any(found.values())
     assert [file.name for file in tmp_path.iterdir()] == ["wane.duckdb"]
 
@@ -58,15 +73,26 @@ def test_processes_that_create_at_once_make_one_whole_store(tmp_path: Path) -> N
         for maker in makers:
             maker.join()
         assert [maker.exitcode for maker in makers] == [0, 0, 0]
-        assert content(path)["wane"] == [(VERSION, 0)]
+        assert [row[:2] for row in content(path)["wane"]] == [(VERSION, 0)]
     assert len(list(tmp_path.iterdir())) == 6
 
 
-def migrate_with(patch: pytest.MonkeyPatch, path: Path, steps: dict[int, tuple[str, ...]], to: int) -> None:
+def migrate_with(patch: pytest.MonkeyPatch, path: Path, steps: dict[int, tuple[Step, ...]], to: int) -> None:
     """Migrate as a wane of another version would, with these statements."""
     patch.setattr(store.schema, "MIGRATIONS", steps)
     patch.setattr(store.schema, "VERSION", to)
     migrate(path, 1)
+
+
+def migrate_as_it_was(path: Path, to: int) -> None:
+    """Migrate to a version before stores and commits had names."""
+    with duckdb.connect(str(path)) as connection:
+        ((version,),) = connection.execute("SELECT version FROM wane").fetchall()
+        for old in range(version, to):
+            for step in MIGRATIONS[old]:
+                assert isinstance(step, str)
+                connection.execute(step)
+        connection.execute("UPDATE wane SET version = $1, generation = generation + 1", [to])
 
 
 @pytest.mark.parametrize(
@@ -99,10 +125,12 @@ def test_a_migration_brings_the_store_to_the_next_version(path: Path, monkeypatc
     steps = ("ALTER TABLE runs ADD COLUMN note VARCHAR DEFAULT 'none'", "CREATE TABLE extra (x INTEGER)")
     migrate_with(monkeypatch, path, {VERSION: steps}, NEXT)
     after = content(path)
-    assert after["wane"] == [(NEXT, 2)]
+    assert [row[:2] for row in after["wane"]] == [(NEXT, 2)]
+    assert after["wane"][0][2] == before["wane"][0][2], "it is the same store"
+    assert after["wane"][0][3] != before["wane"][0][3], "but not the same commit"
     assert [row[-1] for row in after["runs"]] == ["none"]
     assert after["extra"] == []
-    assert after["sketches"] == before["sketches"]
+    assert after["segments"] == before["segments"] != []
 
 
 # A store as version 1 wrote it; never to be changed.
@@ -148,14 +176,15 @@ def old(tmp_path: Path) -> Path:
     path = tmp_path / "old.duckdb"
     create(path, list(VERSION_1))
     rows = STREAMS["uniform"](50, 1)
-    for one in parts({"north": rows}):
+    for one in parts({"north": rows.take(rows.ids % 2 == 0), "south": rows.take(rows.ids % 2 == 1)}):
         key = [STREAM, one.source, one.start, one.length]
         execute(
             path,
             "INSERT INTO epochs VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
             [*key, one.events, one.weight, one.oldest, one.newest],
         )
-        payload = one.sketches[0].to_bytes()
+        inside = rows.take((rows.ids % 2 == (one.source == "south")) & (rows.t // EPOCH * EPOCH == one.start))
+        payload = EpochSample.build(events(inside)).to_bytes()
         execute(
             path,
             "INSERT INTO sketches VALUES ($1, $2, $3, $4, 'sample', 1, $5, 6, $6)",
@@ -173,6 +202,21 @@ def shape(path: Path) -> list[tuple[object, ...]]:
         ).fetchall()
 
 
+def summed(rows: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+    """Totals by source and epoch, added up by epoch and by source."""
+    found = []
+    for key in (lambda row: (row[0], row[2], row[3]), lambda row: (row[0], row[1])):
+        groups = [list(group) for _, group in groupby(sorted(rows, key=key), key)]
+        columns = [list(zip(*group, strict=True)) for group in groups]
+        found.append(
+            [
+                (*key(group[0]), sum(one[4]), sum(one[5]), min(one[6]), max(one[7]), max(one[8]))
+                for group, one in zip(groups, columns, strict=True)
+            ]
+        )
+    return [sorted(one, key=repr) for one in found]
+
+
 def test_version_1_becomes_this_version(old: Path, tmp_path: Path) -> None:
     """Nothing is lost, what version 1 did not know is 0 or empty, and the tables are those of a new store."""
     before = content(old)
@@ -181,11 +225,14 @@ def test_version_1_becomes_this_version(old: Path, tmp_path: Path) -> None:
     create_store(tmp_path / "new.duckdb")
     assert shape(old) == shape(tmp_path / "new.duckdb")
     assert before.pop("wane") == [(1, 7)]
-    assert after.pop("wane") == [(VERSION, 8)]
+    assert [row[:2] for row in after.pop("wane")] == [(VERSION, 8)]
     assert after.pop("files") == [(*row, 0, None, None) for row in before.pop("files")]
     assert after.pop("runs") == [(*row, 0, 0, 0, 0) for row in before.pop("runs")]
-    assert after["epochs"] == [(*row, row[-1]) for row in before.pop("epochs")], "latest is the newest event"
-    assert len(after["sketches"]) == len(after.pop("epochs")) > 0
+    by_epoch, by_source = summed([(*row, row[-1]) for row in before.pop("epochs")])  # latest is the newest event
+    assert (after.pop("epochs"), after.pop("sources")) == (by_epoch, by_source)
+    assert len(by_source) == 2 <= len(by_epoch) < len(after["sketches"])
+    assert before.pop("labels")
+    assert (after.pop("heads"), after.pop("segments")) == ([], [])
     assert after == before
     assert Store(old).ask(STREAM, Question("count")).estimate.value == 50
 
@@ -200,53 +247,65 @@ def test_ingest_goes_on_with_a_store_of_version_1(old: Path) -> None:
     ]
     stored(old, {"north": STREAMS["uniform"](20, 2)})
     assert Store(old).catalogue().generation == 9
+    assert Store(old).ask(STREAM, Question("count")).estimate.value == 70
 
 
 @pytest.fixture
-def second(old: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def second(old: Path) -> Path:
     """The same store as version 2 wrote it."""
-    with monkeypatch.context() as patch:
-        migrate_with(patch, old, {1: MIGRATIONS[1]}, 2)
+    migrate_as_it_was(old, 2)
     return old
 
 
-def test_version_2_becomes_version_3(second: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def third(old: Path) -> Path:
+    """The same store as version 3 wrote it."""
+    migrate_as_it_was(old, 3)
+    return old
+
+
+def test_version_2_becomes_this_version(second: Path, tmp_path: Path) -> None:
     """Its epochs get a `latest` that is their newest event; no run of it saw a repeat or a clock that is ahead."""
     before = content(second)
     migrate(second, 1)
     after = content(second)
     create_store(tmp_path / "new.duckdb")
     assert shape(second) == shape(tmp_path / "new.duckdb")
-    assert (before.pop("wane"), after.pop("wane")) == ([(2, 8)], [(VERSION, 9)])
+    assert (before.pop("wane"), after.pop("wane")[0][:2]) == ([(2, 8)], (VERSION, 9))
     assert after.pop("runs") == [(*row, 0, 0) for row in before.pop("runs")]
-    assert after.pop("epochs") == [(*row, row[-1]) for row in before.pop("epochs")]
-    assert after == before
+    assert [after.pop("epochs"), after.pop("sources")] == summed([(*row, row[-1]) for row in before.pop("epochs")])
+    assert after == {name: rows for name, rows in before.items() if name != "labels"} | {"heads": [], "segments": []}
     held = Store(second).catalogue().streams[STREAM]
     assert held.as_of() == held.newest(held.sources)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("failing", range(1, len(MIGRATIONS[2]) + 1))
-def test_the_way_from_version_2_is_whole_or_not_at_all(
-    second: Path, failing: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopped after any of its steps, the file is what it was, to the byte."""
-    whole, before = content(second), second.read_bytes()
-    with pytest.raises(StoreError, match="stays at schema 2, the way to 3 failed"):
-        migrate_with(monkeypatch, second, {2: (*MIGRATIONS[2][:failing], "SELECT error('stop')")}, 3)
-    assert content(second) == whole
-    assert second.read_bytes() == before
+def test_version_3_becomes_this_version(third: Path, tmp_path: Path) -> None:
+    """Totals are added up by epoch and by source, the store gets a name; sketches and ledger stay as they are."""
+    before = content(third)
+    migrate(third, 1)
+    after = content(third)
+    create_store(tmp_path / "new.duckdb")
+    assert shape(third) == shape(tmp_path / "new.duckdb")
+    assert (before.pop("wane"), after["wane"][0][:2]) == ([(3, 8)], (VERSION, 9))
+    assert all(len(name) == 36 for name in after.pop("wane")[0][2:])
+    assert [after.pop("epochs"), after.pop("sources")] == summed(before.pop("epochs"))
+    assert before.pop("labels") == [("calls", 1, "one")]
+    assert after == before | {"heads": [], "segments": []}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("failing", range(1, len(MIGRATIONS[1]) + 1))
-def test_the_way_from_version_1_is_whole_or_not_at_all(
-    old: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("version", "failing"), [(old, failing) for old in MIGRATIONS for failing in range(1, len(MIGRATIONS[old]) + 1)]
+)
+def test_the_way_from_a_version_is_whole_or_not_at_all(
+    old: Path, version: int, failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped after any of its steps, the file is what it was, to the byte."""
+    migrate_as_it_was(old, version)
     whole, before = content(old), old.read_bytes()
-    with pytest.raises(StoreError, match="stays at schema 1, the way to 2 failed"):
-        migrate_with(monkeypatch, old, {1: (*MIGRATIONS[1][:failing], "SELECT error('stop')")}, 2)
+    stopped: tuple[Step, ...] = (*MIGRATIONS[version][:failing], "SELECT error('stop')")
+    with pytest.raises(StoreError, match=f"stays at schema {version}, the way to {version + 1} failed"):
+        migrate_with(monkeypatch, old, {version: stopped}, version + 1)
     assert content(old) == whole
     assert old.read_bytes() == before
 
