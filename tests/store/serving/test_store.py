@@ -471,6 +471,19 @@ def test_a_new_commit_re_reads_only_what_it_changed(by_epoch: Path, reads: Reads
     assert set(reads.take()) == {"connect"}
 
 
+def test_a_commit_of_another_stream_re_reads_no_parts(path: Path, reads: Reads) -> None:
+    """The sketch of a stream is put together again where a commit wrote it, and only there."""
+    asked = Store(path)
+    asked.ask(STREAM, Question("count"))
+    commit(path, run_of([], stream="other"))
+    reads.take()
+    assert asked.ask(STREAM, Question("count")).provenance.generation == 2
+    assert set(reads.take()) == {"connect"}
+    commit(path, run_of([part(Rows.of("late", [1], [FIRST], [5]), "north", FIRST)]))
+    assert asked.ask(STREAM, Question("count")).estimate.value == len(ROWS) + 1
+    assert reads.take()["read_stream_sketch"] == 1
+
+
 def test_epochs_that_were_replaced_are_forgotten(path: Path) -> None:
     """A store in memory follows when epochs go away, and when a source appears."""
     asked = Store(path)

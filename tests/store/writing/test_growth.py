@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store import Run, SketchTables, Stream, commit
+from sketches import Sample
+from store import EpochSketches, Run, SketchTables, Stream, commit
 from store.database import connected
-from tests.support.stores import BY_EPOCH, EPOCH, NOON, STREAM, run_of
+from store.writing.settling import live_bytes
+from tests.support.stores import BY_EPOCH, EPOCH, NOON, STREAM, events, run_of
 from tests.support.stores import part as part_of
 from tests.support.streams import Stream as Rows
 
@@ -43,9 +45,14 @@ def bulk(count: int, size: int, first: int = 0) -> Run:
         "family": pa.array(["by-epoch"] * count),
         "payload": pa.array([packed[at : at + size] for at in range(0, count * size, size)], pa.binary()),
     }
-    events = {name: np.ones(count, int) for name in ("events", "weight", "oldest", "newest")}
-    table = pa.table(columns | events)
+    totals = {name: np.ones(count, int) for name in ("events", "weight", "oldest", "newest")}
+    table = pa.table(columns | totals)
     return Run(Stream(STREAM, EPOCH), SketchTables(table, table), NOON, NOON)
+
+
+def live_parts(path: Path) -> int:
+    with connected(path, write=False) as connection:
+        return live_bytes(connection)
 
 
 def live(path: Path) -> int:
@@ -74,6 +81,24 @@ def test_tiny_commits_share_blocks(path: Path) -> None:
     for number in range(25):
         commit(path, bulk(1, 100, number))
     assert path.stat().st_size < FIXED
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_sketch_leave_little_free_room(path: Path) -> None:
+    """Each commit changes the newest segments and the head; the file never has a third more than its payloads."""
+    rng = np.random.default_rng(5)
+    over = []
+    for number in range(30):
+        ids = 10_000 * number + np.arange(10_000)
+        times = EPOCH * number + ids % EPOCH
+        times[:20] = np.arange(20) * EPOCH * number // 20  # late ones, which change all segments
+        fresh = Rows.of("growth", ids, times, rng.integers(0, 1 << 60, len(ids)), rng.integers(1, 1 << 40, len(ids)))
+        sketch = Sample.build(events(fresh), detail=0).named("north")
+        totals = EpochSketches("north", EPOCH * number, EPOCH, len(ids), 1.0, 0, int(times.max()), [sketch])
+        commit(path, run_of([totals]))
+        over.append(path.stat().st_size - 1.3 * live_parts(path))
+    assert live_parts(path) > 4 << 20
+    assert max(over) <= 1 << 20
 
 
 def test_a_small_commit_does_not_write_the_store_anew(path: Path) -> None:
