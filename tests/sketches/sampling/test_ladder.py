@@ -33,8 +33,9 @@ def spread(rows: int, seed: int) -> list[Raw]:
     """Rows over a longer time, with every kind of weight, among them events of two sources and repeats."""
     rng = np.random.default_rng(seed)
     weights = np.where(rng.random(rows) < 0.3, 0, np.exp(rng.normal(1, 3, rows))).astype(np.int64)
+    sources = rng.choice(3, rows, p=(0.6, 0.36, 0.04))
     columns = (rng.integers(0, 10**9, rows), rng.integers(0, rows // 3, rows), rng.integers(0, 5, rows), weights)
-    once = [(*map(int, row), int(source)) for *row, source in zip(*columns, rng.integers(0, 3, rows), strict=True)]
+    once = [(*map(int, row), int(source)) for *row, source in zip(*columns, sources, strict=True)]
     return once + [(*row[:4], (row[4] + 1) % 3) for row in once[::7]] + once[::5]
 
 
@@ -67,7 +68,9 @@ def test_what_is_kept_is_what_the_definition_says(raw: list[Raw], chosen: Settin
         assert sample.kept == 0
 
 
-@pytest.mark.parametrize("chosen", [Settings(12), Settings(12, per_source=4), Settings(12, fine=9), Settings(30, 2, 5)])
+@pytest.mark.parametrize(
+    "chosen", [Settings(12), Settings(12, per_source=4), Settings(12, fine=9), Settings(30, 2, 5, bits=8)]
+)
 def test_a_longer_stream_is_kept_as_the_definition_says(chosen: Settings) -> None:
     """So many rows that the newest are taken first and the others only where they pass the cuts of those."""
     raw = spread(500, 3)
