@@ -95,17 +95,22 @@ def create(path: Path, statements: list[str]) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             unfinished = Path(folder, path.name)
-            settings = _SAFE | {"storage_compatibility_version": STORAGE_VERSION, "default_block_size": str(BLOCK_SIZE)}
-            with duckdb.connect(str(unfinished), config=settings) as connection:
-                for statement in statements:
-                    connection.execute(statement)
-                connection.execute("CHECKPOINT")
+            write_new(unfinished, statements)
             with suppress(FileExistsError):
                 path.hardlink_to(unfinished)  # unlike a rename, this never takes the place of another file
     except OSError as error:
         raise StoreError(f"{path} cannot be created: {error.strerror}") from error
     except duckdb.Error as error:
         raise StoreError(f"{path} cannot be created: {_first_line(error)}") from error
+
+
+def write_new(path: Path, statements: list[str]) -> None:
+    """Write a new file under its name and execute these statements in it."""
+    settings = _SAFE | {"storage_compatibility_version": STORAGE_VERSION, "default_block_size": str(BLOCK_SIZE)}
+    with duckdb.connect(str(path), config=settings) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute("CHECKPOINT")
 
 
 def bytes_used(connection: duckdb.DuckDBPyConnection) -> int:

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Floats, Ints, Rows
+from sketches.arrays import Floats, Ints, Rows, frozen
 from sketches.encoding.envelope import Envelope, version_of
 from sketches.errors import CorruptError, IncompatibleError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Built, Promise, Scope, Sketch
-from sketches.hashing import event_hashes, salt
+from sketches.hashing import salt
 from sketches.parts import Parts
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
@@ -24,11 +24,12 @@ from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
-from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows, trimmed, worth_keeping
+from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows, trimmed
 from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LEAST_CAPACITY, LadderParameters
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, open_sample, seal_sample
-from sketches.sampling.sampling_number import DEFAULT_BITS, shortened
+from sketches.sampling.sampled_rows import sampled_rows
+from sketches.sampling.sampling_number import DEFAULT_BITS, MASKS, shortened
 from sketches.sampling.segments import joined, read_segment, write_segments
 from sketches.units import SECOND, TimeUnit
 
@@ -131,8 +132,8 @@ class Sample(Sketch):
         rows, cuts = LadderRows.empty(events.kind.dtype), Cuts.none(len(names) if parameters.per_source else 0)
         if extremes.newest is not None:
             cuts = _fine(cuts, extremes, parameters)
-            for part in _newest_first(events.times, parameters.capacity):
-                fresh = _sampled(events, sources, part, parameters, cuts)
+            for span in _newest_first(events.times, parameters.capacity):
+                fresh = _sampled(events, sources, span, parameters, cuts)
                 rows, cuts = _trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
         return cls(parameters, rows, cuts, names, events.kind, labels, extremes)
@@ -344,28 +345,31 @@ def _in_order(names: Sequence[str], sources: Codes) -> tuple[tuple[str, ...], Co
     return tuple(names[at] for at in ordered), number[sources]
 
 
-def _newest_first(times: Ints, capacity: int) -> list[Rows | slice]:
-    """Row numbers in parts, the newest rows first: they give the cuts by which most of the others are passed by."""
+def _newest_first(times: Ints, capacity: int) -> list[tuple[int, int]]:
+    """Stretches of time, the newest first: its rows give the cuts by which most of the others are passed by."""
     first = _FIRST_ROWS * capacity
+    oldest, after = int(times.min()), int(times.max()) + 1
     if len(times) <= 2 * first:
-        return [slice(None)]
-    edge = np.partition(times, len(times) - first)[len(times) - first]
-    recent = times >= edge
-    return [np.flatnonzero(recent), np.flatnonzero(~recent)]
+        return [(oldest, after)]
+    edge = int(np.partition(times, len(times) - first)[len(times) - first])
+    return [(edge, after), (oldest, edge)]
 
 
 def _sampled(
-    events: Events, sources: Codes, part: Rows | slice, parameters: LadderParameters, cuts: Cuts
+    events: Events, sources: Codes, span: tuple[int, int], parameters: LadderParameters, cuts: Cuts
 ) -> LadderRows:
-    """The rows of a part of a batch that the cuts leave."""
-    times = events.times[part]
-    values = events.values[part].astype(events.kind.dtype, copy=False)
-    weights = events.weights[part] if events.weights is not None else np.ones(len(times), np.int64)
-    words = (events.ids[part], times.view(np.uint64), values.view(np.uint64), weights.view(np.uint64))
-    hashes = shortened(event_hashes(*words, np.uint64(salt(parameters.seed, 0))), parameters.bits)
-    rows = LadderRows(times, hashes, values, weights, sources[part])
-    keep = worth_keeping(rows, cuts)
-    return LadderRows.sorted(*(rows if keep.all() else rows.take(keep)).columns)
+    """The rows of a stretch of time that the cuts leave."""
+    rows, hashes = sampled_rows(
+        events.columns(),
+        frozen(sources),
+        np.uint64(salt(parameters.seed, 0)),
+        MASKS[parameters.bits],
+        (cuts.of_weight, cuts.of_count, cuts.of_sources, cuts.fine),
+        *span,
+    )
+    weights = events.weights[rows] if events.weights is not None else np.ones(len(rows), np.int64)
+    values = events.values[rows].astype(events.kind.dtype, copy=False)
+    return LadderRows.sorted(events.times[rows], hashes, values, weights, sources[rows])
 
 
 def _fine(cuts: Cuts, extremes: Extremes, parameters: LadderParameters) -> Cuts:

@@ -43,7 +43,7 @@ def shortened(hashes: Words, bits: int) -> Words:
     """The hashes with the bits that are kept, the others 0; shortening again changes nothing."""
     found = np.maximum(hashes, _LEAST)
     exponent = exponents(found).astype(np.int64)
-    return found & _MASKS[bits][exponent]
+    return found & MASKS[bits][exponent]
 
 
 class _Masks(dict[int, Words]):
@@ -56,7 +56,7 @@ class _Masks(dict[int, Words]):
         return self[bits]
 
 
-_MASKS: Final = _Masks()
+MASKS: Final = _Masks()
 
 
 def weight_levels(hashes: Words, weights: Ints) -> Ints:

@@ -173,13 +173,13 @@ def _sources(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[str, _S
 
 
 def _families(connection: duckdb.DuckDBPyConnection, stream: str) -> list[dict[str, Any]]:
-    """The sketches of each family: how many, their bytes, the bytes of the largest and of one on average."""
+    """The sketches of each family, or the segments of its one: how many, their bytes, the largest, the mean."""
     names = ("family", "sketches", "bytes", "largest", "mean")
     rows = connection.execute(
-        "SELECT family, count(*), sum(bytes)::BIGINT, max(bytes), avg(bytes) FROM ("
-        "SELECT family, bytes FROM sketches WHERE stream = $1 UNION ALL "
-        "SELECT family, bytes FROM segments WHERE stream = $1 UNION ALL "
-        "SELECT family, bytes FROM heads WHERE stream = $1) GROUP BY family ORDER BY family",
+        "SELECT family, sum(number)::BIGINT, sum(bytes)::BIGINT, max(bytes), avg(bytes) FROM ("
+        "SELECT family, 1 AS number, bytes FROM sketches WHERE stream = $1 UNION ALL "
+        "SELECT family, 1, bytes FROM segments WHERE stream = $1 UNION ALL "
+        "SELECT family, 0, bytes FROM heads WHERE stream = $1) GROUP BY family ORDER BY family",
         [stream],
     ).fetchall()
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -281,8 +281,8 @@ def _stream_lines(stream: dict[str, Any]) -> Iterator[str]:
     yield f"  events       {_distinct_text(stream)}"
     yield f"  from {stream['oldest_text']} to {stream['newest_text']}, epochs of {stream['epoch_text']}"
     for family in stream["families"]:
-        sketches = counted(family["sketches"], "sketch", "sketches")
-        yield f"  {family['family']:12} {sketches}, {size_text(family['bytes'])}"
+        words = ("segment", "segments") if is_in_parts(family["family"]) else ("sketch", "sketches")
+        yield f"  {family['family']:12} {counted(family['sketches'], *words)}, {size_text(family['bytes'])}"
     if stream["resolution"]:
         yield f"  {HEADER}"
         yield from (f"  {one['line']}" for one in stream["resolution"])

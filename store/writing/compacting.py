@@ -62,15 +62,15 @@ def compact(path: str | Path, *, wait: float = WAIT, dry_run: bool = False) -> C
             check(connection, file)
             connection.execute("CHECKPOINT")  # so that no write-ahead log is left behind
             create(unfinished, list(TABLES))
-            _copy(connection, unfinished)
+            copy_rows(connection, unfinished, "UPDATE wane SET generation = generation + 1, commit = uuid()")
             if not dry_run:  # while the old file is still locked: nobody can commit to it in between
                 unfinished.replace(file)
             after = (unfinished if dry_run else file).stat().st_size
     return Compacted(file, before, after, dry_run)
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, to: Path) -> None:
-    """Every row of every table; the copy is a commit of its own."""
+def copy_rows(connection: duckdb.DuckDBPyConnection, to: Path, *statements: str) -> None:
+    """Write every row of every table to a new store, and execute these statements there."""
     with duckdb.connect(str(to)) as other:
         other.begin()
         for name in _NAMES:
@@ -78,6 +78,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, to: Path) -> None:
             other.register("rows_of_table", connection.sql(f"FROM {name}").to_arrow_table())
             other.execute(f"INSERT INTO {name} FROM rows_of_table")
             other.unregister("rows_of_table")
-        other.execute("UPDATE wane SET generation = generation + 1, commit = uuid()")
+        for statement in statements:
+            other.execute(statement)
         other.commit()
         other.execute("CHECKPOINT")

@@ -3,37 +3,37 @@ free: after a commit that rewrites most of a store, the file has twice the size 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import duckdb
 
-from store.database import bytes_used, file_bytes
+from store.database import bytes_used, file_bytes, write_new
+from store.schema import TABLES
+from store.writing.compacting import copy_rows
 
 _ROOM: Final = 1.3  # times what is in use that a file may take
 _MORE: Final = 1 << 17  # bytes besides
-_PARTS: Final = ("heads", "segments")
 
 
 def live_bytes(connection: duckdb.DuckDBPyConnection) -> int:
     """The bytes of all payloads."""
-    sizes = [f"SELECT coalesce(sum(bytes), 0) AS bytes FROM {table}" for table in ("sketches", *_PARTS)]
+    sizes = [f"SELECT coalesce(sum(bytes), 0) AS bytes FROM {table}" for table in ("sketches", "heads", "segments")]
     return int(connection.execute(f"SELECT sum(bytes) FROM ({' UNION ALL '.join(sizes)})").fetchall()[0][0])
 
 
-def settle(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the parts of sketches once more where the file has much free room: they move to its beginning, and it is
-    cut behind them. All of it or nothing, as a commit."""
+def settle(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
+    """Write the store anew beside its file where that has much free room, and put it in its place.
+
+    To write rows once more inside the file is not enough: where they are more than before, the last of them come to lie
+    behind all the free room. The copy is the same commit. Whoever is killed meanwhile leaves the file as it is, and the
+    next commit removes the copy.
+    """
+    unfinished = file.with_name(f".{file.name}.settled")
+    for left in (unfinished, unfinished.with_name(f"{unfinished.name}.wal")):
+        left.unlink(missing_ok=True)
     if file_bytes(connection) <= _ROOM * bytes_used(connection) + _MORE:
         return
-    connection.begin()
-    try:
-        for table in _PARTS:
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE again AS FROM {table}")
-            connection.execute(f"DELETE FROM {table}")
-            connection.execute(f"INSERT INTO {table} FROM again")
-            connection.execute("DROP TABLE again")
-        connection.commit()
-    except BaseException:
-        connection.rollback()
-        raise
-    connection.execute("CHECKPOINT")
+    write_new(unfinished, list(TABLES))
+    copy_rows(connection, unfinished)
+    unfinished.replace(file)  # while the old file is locked: nobody can commit to it in between

@@ -57,7 +57,7 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
         with connected(file, write=True, wait=wait) as connection:
             if check(connection, file) == generation:
                 _write(connection, merged, generation + 1)
-                settle(connection)
+                settle(connection, file)
                 return generation + 1
         if time.monotonic() >= deadline:
             raise StoreBusyError(f"{file} was changed by others each time this run was merged; waited {wait:.0f} s")
