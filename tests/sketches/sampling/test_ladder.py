@@ -80,6 +80,16 @@ def test_a_longer_stream_is_kept_as_the_definition_says(chosen: Settings) -> Non
     assert (sample.cuts.of_count > NO_CUT).sum() > 2
 
 
+def test_probabilities_that_lie_between_the_kept_bits_are_rounded() -> None:
+    """Weights of more bits than are kept of u: π is that of the stored bits, not the limit itself."""
+    weights = np.random.default_rng(1).integers(1000, 9000, 400).tolist()
+    raw, chosen = [(at, at, 0, weight, 0) for at, weight in enumerate(weights)], Settings(12, bits=8)
+    oracle = chosen.oracle(raw)
+    agrees(sampled(raw, chosen), oracle)
+    rounded = [event for event, found in oracle.probabilities(SOURCES).items() if found != oracle.limit(event)]
+    assert len(rounded) > 5
+
+
 @given(raw_rows(), SETTINGS, st.randoms(use_true_random=False))
 @settings(max_examples=60)
 def test_the_way_the_rows_came_leaves_no_trace(raw: list[Raw], chosen: Settings, random: object) -> None:
