@@ -3,6 +3,7 @@ deleted."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,7 @@ def compact(path: str | Path, *, wait: float = WAIT, dry_run: bool = False) -> C
 
     Readers see the old file or the new one. With `dry_run` the new file is only measured.
     """
-    file = Path(path)
+    file = Path(path).resolve()  # a link stays one
     if not file.exists():
         raise StoreError(f"{file} does not exist; `wane ingest` creates it")
     migrate(file, wait)
@@ -64,6 +65,7 @@ def compact(path: str | Path, *, wait: float = WAIT, dry_run: bool = False) -> C
             create(unfinished, list(TABLES))
             copy_rows(connection, unfinished, "UPDATE wane SET generation = generation + 1, commit = uuid()")
             if not dry_run:  # while the old file is still locked: nobody can commit to it in between
+                shutil.copymode(file, unfinished)
                 unfinished.replace(file)
             after = (unfinished if dry_run else file).stat().st_size
     return Compacted(file, before, after, dry_run)

@@ -3,6 +3,7 @@ free: after a commit that rewrites most of a store, the file has twice the size 
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +15,28 @@ from store.writing.compacting import copy_rows
 
 _ROOM: Final = 1.3  # times what is in use that a file may take
 _MORE: Final = 1 << 17  # bytes besides
+_MUCH_MORE: Final = 1 << 19  # besides what rows take by an estimate
+_ROW: Final = 100  # bytes of a row without its payload or its longest texts
 
 
 def live_bytes(connection: duckdb.DuckDBPyConnection) -> int:
     """The bytes of all payloads."""
     sizes = [f"SELECT coalesce(sum(bytes), 0) AS bytes FROM {table}" for table in ("sketches", "heads", "segments")]
     return int(connection.execute(f"SELECT sum(bytes) FROM ({' UNION ALL '.join(sizes)})").fetchall()[0][0])
+
+
+def _held_bytes(connection: duckdb.DuckDBPyConnection) -> int:
+    """About the bytes of all rows, at the most: blocks in use hold deleted rows too."""
+    texts = [
+        "SELECT sum(octet_length(payload)) FROM packed_sources",
+        "SELECT sum(octet_length(payload)) FROM set_aside",
+    ]
+    texts += ["SELECT sum(strlen(path) + strlen(fingerprint)) FROM files", "SELECT sum(strlen(examples)) FROM rejects"]
+    rows = [f"SELECT {_ROW} * count(*) FROM {table}" for table in ("sketches", "epochs", "runs", "files", "rejects")]
+    more = " UNION ALL ".join(f"({query})" for query in texts + rows)
+    return live_bytes(connection) + int(
+        connection.execute(f"SELECT coalesce(sum(one), 0) FROM ({more}) AS held(one)").fetchall()[0][0]
+    )
 
 
 def settle(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
@@ -29,11 +46,14 @@ def settle(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
     behind all the free room. The copy is the same commit. Whoever is killed meanwhile leaves the file as it is, and the
     next commit removes the copy.
     """
+    file = file.resolve()  # a link stays one
     unfinished = file.with_name(f".{file.name}.settled")
     for left in (unfinished, unfinished.with_name(f"{unfinished.name}.wal")):
         left.unlink(missing_ok=True)
-    if file_bytes(connection) <= _ROOM * bytes_used(connection) + _MORE:
+    size = file_bytes(connection)
+    if size <= _ROOM * bytes_used(connection) + _MORE and size <= _ROOM * _held_bytes(connection) + _MUCH_MORE:
         return
     write_new(unfinished, list(TABLES))
     copy_rows(connection, unfinished)
+    shutil.copymode(file, unfinished)
     unfinished.replace(file)  # while the old file is locked: nobody can commit to it in between
