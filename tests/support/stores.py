@@ -24,7 +24,8 @@ from tests.support.streams import joined
 EPOCH = 600
 STREAM = "calls"
 NOON = datetime(2026, 1, 31, 12)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
-TABLES = ["wane", "streams", "epochs", "sources", "heads", "segments", "sketches", "set_aside", "runs", "files", "rejects"]
+TABLES = ["wane", "streams", "epochs", "sources", "heads", "segments", "sketches", "set_aside"]
+TABLES += ["runs", "files", "rejects"]
 BY_EPOCH = ("by-epoch",)  # a family of sketches by source and epoch
 
 # Children fork from a server that has imported everything and holds no thread and no connection.

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from sketches import Sample
-from store import EpochSketches, Run, SketchTables, Stream, commit
+from store import EpochSketches, Run, SketchTables, Store, Stream, commit
 from store.database import connected
 from store.writing.settling import live_bytes
-from tests.support.stores import BY_EPOCH, EPOCH, NOON, STREAM, events, run_of
+from tests.support.stores import BY_EPOCH, EPOCH, NOON, STREAM, beside, events, run_of
 from tests.support.stores import part as part_of
 from tests.support.streams import Stream as Rows
 
@@ -99,6 +99,22 @@ def test_the_parts_of_a_sketch_leave_little_free_room(path: Path) -> None:
         over.append(path.stat().st_size - 1.3 * live_parts(path))
     assert live_parts(path) > 4 << 20
     assert max(over) <= 1 << 20
+
+
+def test_a_file_that_is_written_anew_keeps_its_place_and_its_mode(path: Path) -> None:
+    """A store behind a link, which a group may read: both stay so, and nothing is left beside it."""
+    behind = path.with_name("behind.duckdb")
+    commit(behind, bulk(100, 20_000))
+    behind.chmod(0o640)
+    path.symlink_to(behind)
+    before = behind.stat()
+    commit(path, run_of([], replacing=(0, 90 * EPOCH)))
+    after = behind.stat()
+    assert after.st_ino != before.st_ino, "else it was not written anew"
+    assert after.st_size < before.st_size / 3
+    assert (path.is_symlink(), after.st_mode) == (True, before.st_mode)
+    assert [name for name in beside(behind) if "settled" in name] == []
+    assert len(Store(path).catalogue().streams[STREAM].epochs) == 10
 
 
 def test_a_small_commit_does_not_write_the_store_anew(path: Path) -> None:
