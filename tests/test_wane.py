@@ -17,7 +17,7 @@ from sketches.units import TimeUnit
 from store import Reject, commit
 from tests.support.oracle import Oracle
 from tests.support.runs import wane as command_line
-from tests.support.stores import EPOCH, execute, overlapping, replace_payload, run_of, stored
+from tests.support.stores import BY_EPOCH, EPOCH, execute, overlapping, replace_payload, run_of, stored
 from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
 
@@ -254,7 +254,7 @@ def test_no_number_is_a_word(store: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_gap_is_in_the_answer_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With its source, its time and the reason."""
     path = tmp_path / "wane.duckdb"
-    stored(path, {"east": CALLS})
+    stored(path, {"east": CALLS}, families=BY_EPOCH)
     start = NEWEST - NEWEST % EPOCH
     replace_payload(path, "east", start, b"broken")
     assert wane.main(["query", "--store", str(path), "--stream", "calls", "--aggregate", "count"]) == 0
@@ -308,25 +308,25 @@ def test_info_in_json_and_for_people(store: str, capsys: pytest.CaptureFixture[s
     assert {"sources", "epochs", "events", "oldest", "newest", "families", "rejects", "gaps"} <= set(calls)
     assert wane.main(["info", "--store", store]) == 0
     shown = capsys.readouterr().out
-    assert re.match(rf"{re.escape(store)}: [\d.]+ MB, generation 4, 4 runs\n\ncalls: ", shown)
+    assert re.match(rf"{re.escape(store)}: [\d.]+ [kM]B, generation 4, 4 runs\n\ncalls: ", shown)
     assert re.search(r"^calls: [\d,]+ rows of 2 sources in 7 epochs$", shown, re.MULTILINE)
     assert "  from 2023-11-14 22:13:" in shown
     assert ", epochs of 10m\n" in shown
-    assert re.search(r"^  sample +14 sketches, [\d.]+ k?B$", shown, re.MULTILINE)
+    assert re.search(r"^  sample +1 segment, [\d.]+ k?B$", shown, re.MULTILINE)
     assert re.search(r"^  rejected +7 rows: no time$", shown, re.MULTILINE)
 
 
 def test_info_names_rejected_rows_and_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two examples of a reason, twenty gaps, and how many more gaps there are; one of a thing is singular."""
     path = tmp_path / "wane.duckdb"
-    stored(path, {"east": CODES})
+    stored(path, {"east": CODES}, families=BY_EPOCH)
     examples: list[object] = [{"id": "7", "time": None}, "torn;line", {"id": "8"}]
     commit(path, run_of([], rejects=[Reject("no time", 1, examples)]))
     assert wane.main(["info", "--store", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(rf"{re.escape(str(path))}: [\d.]+ [kM]B, generation 2, 2 runs", lines[0])
     assert lines[2] == "calls: 6 rows of 1 source in 1 epoch"
-    assert re.fullmatch(r"  sample       1 sketch, [\d.]+ k?B", lines[5])
+    assert re.fullmatch(r"  by-epoch     1 sketch, [\d.]+ k?B", lines[5])
     assert lines[6] == "  last run     2026-01-31 12:00:00 UTC: 0 rows, 0 late, 1 rejected; 0 files so far"
     assert lines[7:] == [
         "  rejected     1 row: no time",
@@ -334,12 +334,12 @@ def test_info_names_rejected_rows_and_gaps(tmp_path: Path, capsys: pytest.Captur
         "               such as torn;line",
     ]
     many = Rows.of("many", range(22), [START + EPOCH * at for at in range(22)], range(22))
-    stored(path, {"west": many}, stream="other")
+    stored(path, {"west": many}, stream="other", families=BY_EPOCH)
     execute(path, "DELETE FROM sketches WHERE stream = 'other' AND start > ?", [START])
     assert wane.main(["info", "--store", str(path)]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("  gap ", "  … "))]
     assert len(lines) == 21
-    assert lines[0] == "  gap          west at 2023-11-14 22:20:00 UTC: no sample sketch is stored"
+    assert lines[0] == "  gap          all sources at 2023-11-14 22:20:00 UTC: no by-epoch sketch is stored"
     assert lines[-1] == "  …            and 1 more gap; --json lists them all"
 
 
@@ -348,7 +348,7 @@ def test_info_says_where_a_damaged_sketch_of_many_epochs_is_a_gap(
 ) -> None:
     """It has no time of its own, and may be of all sources."""
     path = tmp_path / "wane.duckdb"
-    stored(path, {"east": CODES, "west": CODES})
+    stored(path, {"east": CODES, "west": CODES}, families=BY_EPOCH)
     changed = "SET start = 0, length = 0, family = 'wide', payload = 'broken'"
     execute(path, f"UPDATE sketches {changed} WHERE source = 'east'")
     execute(path, f"UPDATE sketches {changed}, source = '' WHERE source = 'west'")
