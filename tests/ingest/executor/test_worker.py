@@ -165,7 +165,7 @@ def assert_complete(data: Raw, how: WorkerSettings, table: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize("families", [(SAMPLE,), (INTEGRAL,), (SAMPLE, INTEGRAL)], ids=["sample", "integral", "both"])
+@pytest.mark.parametrize("families", [(SAMPLE,), (SAMPLE, INTEGRAL)], ids=["sample", "both"])
 def test_any_cut_gives_the_sketches_of_all_rows(
     kind: Kind, families: tuple[tuple[str, Mapping[str, Any]], ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

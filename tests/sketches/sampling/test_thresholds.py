@@ -92,7 +92,7 @@ def test_what_lies_above_a_quantile_is_covered_over_seeds(kind: str) -> None:
         for decay, as_of in (("none", None), ("exp:half_life=10m", 2_500))
     ]
     exact = np.array([oracle.answer(question) for question in questions])
-    missed, seeds = np.zeros(len(questions)), 40
+    missed, seeds = np.zeros(len(questions)), 25
     for seed in range(seeds):
         sample = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.25, seed=seed)
         found = [sample.answer(question) for question in questions]

@@ -58,7 +58,7 @@ def groups(draw: st.DrawFn) -> tuple[Events, list[int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["sample", "integral"])  # all at once, and one by one as every other family
 @given(made=groups(), delta=st.sampled_from((0.05, 0.01)), seed=st.integers(0, 3))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_the_bytes_of_building_one_by_one(family: str, made: tuple[Events, list[int]], delta: float, seed: int) -> None:
     """Whatever the groups, their kind of values and the number of copies, the bytes are those of single builds."""
     events, bounds = made
@@ -69,7 +69,7 @@ def test_the_bytes_of_building_one_by_one(family: str, made: tuple[Events, list[
 
 
 @given(made=groups(), buffer_bytes=st.integers(1, 3000))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_a_buffer_too_small_is_emptied_or_grows(made: tuple[Events, list[int]], buffer_bytes: int) -> None:
     """However small the buffer is, every group is written whole."""
     events, bounds = made

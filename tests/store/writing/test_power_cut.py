@@ -25,8 +25,8 @@ from tests.support.stores import EPOCH, NOON, PROCESSES, STREAM, beside, content
 from tests.support.streams import Stream as Rows
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
-KILLS = 20 * MORE
-KILLS_AT_CREATION = 8 * MORE
+KILLS = 12 * MORE
+KILLS_AT_CREATION = 5 * MORE
 
 
 def fresh(number: int) -> Rows:
