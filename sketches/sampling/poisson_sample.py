@@ -362,3 +362,10 @@ class PoissonSample:
         """The distinct values, and for each row the number of its value among them."""
         distinct, codes = np.unique(self.values, return_inverse=True)
         return distinct, codes
+
+    @cached_property
+    def ranked(self) -> PoissonSample:
+        """The same sample with the place of each value among those held instead of the value, so that floats tell all
+        apart; what is unseen may come before or after all of them."""
+        values, codes = self.groups
+        return replace(self, values=codes, least_value=-1.0, greatest_value=float(len(values)))

@@ -16,16 +16,15 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from sketches.arrays import Floats, Ints, apart
-from sketches.events import Kind
-from sketches.question import Question, Threshold
-from sketches.sampling.above_quantile import AboveQuantile, Around, Taus, counts_above, largest_ties
+from sketches.arrays import Flags, Floats, Ints
+from sketches.question import Threshold
+from sketches.sampling.above_quantile import AboveQuantile, Around, counts_above, largest_ties
 from sketches.sampling.coefficients import Coefficients
+from sketches.sampling.cuts import Cuts, cuts_of
 from sketches.sampling.horvitz_thompson import FEW_TIMES, Sums
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.piecewise_decay import TOLERANCE, PiecewiseDecay, too_faded
-from sketches.sampling.quantiles import quantiles
 from sketches.sampling.quotients import divide
 from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.value_grid import WORTHWHILE, grid_of
@@ -35,82 +34,63 @@ _BLOCKS: Final = 512  # of values, as for quantiles
 
 
 _SumsAbove = Callable[[Coefficients], Around]
-_Estimator = Callable[[Inquiry, Taus, _SumsAbove], Estimates]
+_Estimator = Callable[[Inquiry, Cuts, _SumsAbove], Estimates]
 
 
 def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     """The answer at all as-of times at once."""
     careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
-    taus = _thresholds(careful, threshold)
+    cuts = cuts_of(careful, threshold)
     estimates = _enclosed_estimates
     if threshold.phi is not None and threshold.factor == 1.0 and not inquiry.question.where:
         estimates = partial(_above_quantile, phi=threshold.phi, confidence=inquiry.confidence)
     times = len(inquiry.as_of)
     if times <= FEW_TIMES or len(inquiry.sample) == 0:
-        return Estimates.joined([_at_one_time(careful, taus, at, estimates) for at in range(times)])
-    found = estimates(careful, taus, lambda coefficients: _sums_above(careful, coefficients, taus))
+        return Estimates.joined([_at_one_time(careful, cuts, at, estimates) for at in range(times)])
+    found = estimates(careful, cuts, lambda coefficients: _sums_above(careful, coefficients, cuts))
     for at in too_faded(inquiry.sample.times, inquiry.sample.unit, inquiry.decay, inquiry.as_of).tolist():
-        exact = _at_one_time(careful, taus, at, estimates)
+        exact = _at_one_time(careful, cuts, at, estimates)
         for name in ("value", "lower", "upper", "used"):
             getattr(found, name)[at] = getattr(exact, name)[0]
     return found
 
 
-def _thresholds(inquiry: Inquiry, threshold: Threshold) -> Taus:
-    """τ over all events of the chosen sources, before any predicate."""
-    sample = inquiry.everything if inquiry.everything is not None else inquiry.sample
-    everything = replace(inquiry, sample=sample, everything=None, question=Question("mean", inquiry.decay, of="value"))
-    if threshold.phi is None:
-        mean = mean_of_sums(everything, everything.sums(everything.mean_coefficients))
-        value, lower, upper = mean.value, mean.lower, mean.upper
-    else:
-        value, lower, upper, _ = quantiles(
-            sample, inquiry.decay, inquiry.as_of, threshold.phi, inquiry.confidence, everything.unseen_unit
-        )
-    if sample.kind is Kind.INTEGER:
-        lower, upper = apart(lower, upper)
-    nothing = np.isnan(value)
-    ends = (np.where(nothing, np.inf, threshold.factor * number) for number in (lower, value, upper))
-    return Taus(*(np.where(np.isnan(end), np.inf, end) for end in ends))
-
-
-def _at_one_time(inquiry: Inquiry, taus: Taus, at: int, estimates: _Estimator) -> Estimates:
+def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -> Estimates:
     """With f of each row."""
-    one = replace(inquiry, as_of=inquiry.as_of[at : at + 1])
-    ends = Taus(*(end[at : at + 1] for end in taus))
+    one, here = replace(inquiry, as_of=inquiry.as_of[at : at + 1]), cuts.at(at)
 
     def sums(coefficients: Coefficients) -> Around:
-        return Around(*(one.sums(coefficients, one.between(float(end[0]), None)) for end in ends))
+        return Around(*(one.sums(coefficients, here.rows(one, float(end[0]))) for end in here.ends))
 
-    return estimates(one, ends, sums)
+    return estimates(one, here, sums)
 
 
-def _above_quantile(inquiry: Inquiry, taus: Taus, sums: _SumsAbove, phi: float, confidence: float) -> Estimates:
+def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _SumsAbove, phi: float, confidence: float) -> Estimates:
     """Value and limits above a quantile of all events, whose rank is known; or above any of a few values it may be."""
     question, asked = inquiry.question, replace(inquiry, confidence=confidence)
     counted = inquiry.everything if inquiry.everything is not None else inquiry.sample
-    ties, between = largest_ties(asked, counted, taus)
-    plain = ~np.isfinite(taus.middle) | (ties > _FEW_VALUES * between)
+    ties, between = largest_ties(asked, counted, cuts.taus)
+    plain = cuts.ends.certain | ~np.isfinite(cuts.taus.middle) | (ties > _FEW_VALUES * between)
     if plain.all():
-        return _enclosed_estimates(inquiry, taus, sums)
+        return _enclosed_estimates(inquiry, cuts, sums)
     if question.masses <= {"weight" if question.by_weight else "events"}:
         found = counts_above(asked, phi, sums(inquiry.sample.weight_coefficients), ties)
     else:
         whole = asked.sums(asked.mean_coefficients)
-        above = AboveQuantile(asked, phi, taus, sums(asked.mean_coefficients), whole, ties)
+        above = AboveQuantile(asked, phi, cuts.taus, sums(asked.mean_coefficients), whole, ties)
         found = above.answer()
     if plain.any():
-        enclosed = _enclosed_estimates(inquiry, taus, sums)
+        enclosed = _enclosed_estimates(inquiry, cuts, sums)
         lower, upper = (np.where(plain, getattr(enclosed, one), getattr(found, one)) for one in ("lower", "upper"))
         found = replace(found, value=np.where(plain, enclosed.value, found.value), lower=lower, upper=upper)
     return found
 
 
-def _enclosed_estimates(inquiry: Inquiry, taus: Taus, sums: _SumsAbove) -> Estimates:
+def _enclosed_estimates(inquiry: Inquiry, cuts: Cuts, sums: _SumsAbove) -> Estimates:
     """Value and limits from the sums around the threshold."""
     question = inquiry.question
     if question.aggregate == "correlated-mean":
-        return _means(inquiry, taus, sums(inquiry.mean_coefficients))
+        return _means(inquiry, cuts.ends.certain, sums(inquiry.mean_coefficients))
     if question.of_value:
         return _value_sums(inquiry, sums)
     around = sums(inquiry.sample.weight_coefficients)
@@ -118,8 +98,8 @@ def _enclosed_estimates(inquiry: Inquiry, taus: Taus, sums: _SumsAbove) -> Estim
     if question.aggregate == "selectivity":
         whole, used = inquiry.weight()
         value, least, most = share_limits(middle, whole, inquiry.confidence)
-        lower = np.where(taus.low < taus.high, share_limits(few, whole, inquiry.confidence)[1], least)
-        upper = np.where(taus.low < taus.high, share_limits(many, whole, inquiry.confidence)[2], most)
+        lower = np.where(cuts.ends.certain, least, share_limits(few, whole, inquiry.confidence)[1])
+        upper = np.where(cuts.ends.certain, most, share_limits(many, whole, inquiry.confidence)[2])
         return Estimates(value, lower, upper, used)
     return Estimates(middle.value, *_enclosed(many, few, inquiry.confidence), around.middle.used)
 
@@ -146,9 +126,8 @@ def _value_sums(inquiry: Inquiry, sums: _SumsAbove) -> Estimates:
     )
 
 
-def _means(inquiry: Inquiry, taus: Taus, around: Around) -> Estimates:
+def _means(inquiry: Inquiry, certain: Flags, around: Around) -> Estimates:
     many, middle, few = (mean_of_sums(inquiry, sums) for sums in around)
-    certain = taus.low == taus.high
     if inquiry.question.of_value:
         lower, upper = np.fmin(many.lower, middle.lower), np.fmax(few.upper, middle.upper)
     else:
@@ -161,11 +140,11 @@ def _means(inquiry: Inquiry, taus: Taus, around: Around) -> Estimates:
     return Estimates(middle.value, lower, upper, middle.used)
 
 
-def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Around:
+def _sums_above(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Around:
     """The sums around the threshold of each as-of time, in one pass over the rows for each time, or from a grid."""
     sample, as_of = inquiry.sample, inquiry.as_of
     if len(sample) >= WORTHWHILE:
-        return _sums_by_grid(inquiry, coefficients, taus)
+        return _sums_by_grid(inquiry, coefficients, cuts)
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
     linear = np.ascontiguousarray(coefficients.linear.T)
     squared = np.ascontiguousarray(coefficients.squared.T)
@@ -173,14 +152,14 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Aro
     squares = np.zeros((len(as_of), 3, squared.shape[1]))
     used = np.zeros((len(as_of), 3), np.int64)
     _add_above(
-        sample.times, sample.values.astype(np.float64), linear, squared, as_of, table.first, table.height, table.slope,
-        np.stack(taus, axis=1), sums, squares, used,
+        sample.times, cuts.compared(sample), linear, squared, as_of, table.first, table.height, table.slope,
+        np.stack(cuts.ends, axis=1), sums, squares, used,
     )  # fmt: skip
     parts = (Sums(sums[:, which], squares[:, which], used[:, which], table.relative_error) for which in range(3))
     return Around(*parts)
 
 
-def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Around:
+def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Around:
     """The sums of the blocks of values above each threshold, and of the rows of the block that it cuts."""
     sample, as_of = inquiry.sample, inquiry.as_of
     stride = max(1, len(sample) // _BLOCKS)
@@ -188,8 +167,9 @@ def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> A
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
     linear_from, squared_from = _from_each(found.linear), _from_each(found.squared)
     parts = []
-    for tau in taus:
-        ranks = np.searchsorted(sample.sorted_values, tau, side="left")
+    compared = cuts.compared(sample)[sample.by_value]
+    for end in cuts.ends:
+        ranks = np.searchsorted(compared, end, side="left")
         whole = np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])  # the first block all above
         sums, squares = (_at(blocks, whole) for blocks in (linear_from, squared_from))
         stops = np.minimum(whole * stride, len(sample))
