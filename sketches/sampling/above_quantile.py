@@ -44,7 +44,7 @@ class Taus(NamedTuple):
 
     @property
     def certain(self) -> Flags:
-        return self.low == self.high
+        return np.equal(self.low, self.high)
 
 
 class _Moments(NamedTuple):

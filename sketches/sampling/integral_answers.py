@@ -148,13 +148,13 @@ class Asked:
     def _measured(self, copy: Survivors) -> Flags:
         """The rows that the question measures, among those that it is about."""
         question, values = self.question, copy.values
-        if question.aggregate == "frequency":
-            code = self.kind is Kind.KEY
-            inside = (
-                values == self._code(question.value) if code else Range(question.value, question.value).holds(values)
-            )
-        elif question.aggregate == "rank":
-            inside = Range(high=question.value).holds(values)
+        if question.aggregate == "frequency" and self.kind is Kind.KEY:
+            inside = np.asarray(values == self._code(question.value))
+        elif question.aggregate in ("rank", "frequency"):
+            value = question.value
+            assert value is not None
+            assert not isinstance(value, str)  # it was refused
+            inside = Range(-np.inf if question.aggregate == "rank" else value, value).holds(values)
         else:
             low = -np.inf if question.low is None else question.low
             high = np.inf if question.high is None else question.high

@@ -155,10 +155,13 @@ def _ratio_lower(top: Floats, top_lower: Floats, bottom: Floats, bottom_upper: F
     b = bottom_upper - bottom
     constant = np.maximum(top_lower, 0.0) * (top + a)
     half = top * bottom
-    # half² - (bottom² - b²)·(top² - a²), written so that limits next to the estimate are not rounded onto it
-    root = np.sqrt(np.maximum(np.square(a * bottom) + np.square(b * top) - np.square(a * b), 0.0))
+    # half² - (bottom² - b²)·(top² - a²), written so that limits next to the estimate are not rounded onto it, and that
+    # no square of a small number vanishes
+    both, either = np.hypot(a * bottom, b * top), a * b
+    root = np.sqrt(np.maximum(both - either, 0.0)) * np.sqrt(both + either)
     denominator = half + root
-    ratio = constant / np.where(denominator > 0, denominator, 1.0)
+    with np.errstate(over="ignore"):
+        ratio = constant / np.where(denominator > 0, denominator, 1.0)
     # Where the bottom is 0 and nothing is unseen there, the ratio is unbounded; else the top is too small for a square.
     unbounded = (top_lower > 0) & (bottom_upper <= 0)
     return np.where(top > 0, np.where(denominator > 0, ratio, np.where(unbounded, np.inf, 0.0)), 0.0)

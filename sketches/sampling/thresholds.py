@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -33,8 +33,14 @@ _FEW_VALUES: Final = 0.25  # of what lies between the limits of a quantile: a va
 _BLOCKS: Final = 512  # of values, as for quantiles
 
 
-_SumsAbove = Callable[[Coefficients], Around]
-_Estimator = Callable[[Inquiry, Cuts, _SumsAbove], Estimates]
+class _Sums(NamedTuple):
+    """Adds up coefficients over the rows above each end of a threshold, or below each."""
+
+    above: Callable[[Coefficients], Around]
+    below: Callable[[Coefficients], Around]
+
+
+_Estimator = Callable[[Inquiry, Cuts, _Sums], Estimates]
 
 
 def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
@@ -47,7 +53,7 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     times = len(inquiry.as_of)
     if times <= FEW_TIMES or len(inquiry.sample) == 0:
         return Estimates.joined([_at_one_time(careful, cuts, at, estimates) for at in range(times)])
-    found = estimates(careful, cuts, lambda coefficients: _sums_above(careful, coefficients, cuts))
+    found = estimates(careful, cuts, _Sums(partial(_sums_above, careful, cuts), partial(_sums_below, careful, cuts)))
     for at in too_faded(inquiry.sample.times, inquiry.sample.unit, inquiry.decay, inquiry.as_of).tolist():
         exact = _at_one_time(careful, cuts, at, estimates)
         for name in ("value", "lower", "upper", "used"):
@@ -59,13 +65,18 @@ def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -
     """With f of each row."""
     one, here = replace(inquiry, as_of=inquiry.as_of[at : at + 1]), cuts.at(at)
 
-    def sums(coefficients: Coefficients) -> Around:
-        return Around(*(one.sums(coefficients, here.rows(one, float(end[0]))) for end in here.ends))
+    rows = [here.rows(one, float(end[0])) for end in here.ends]
 
-    return estimates(one, here, sums)
+    def above(coefficients: Coefficients) -> Around:
+        return Around(*(one.sums(coefficients, each) for each in rows))
+
+    def below(coefficients: Coefficients) -> Around:
+        return Around(*(one.sums(coefficients, one.sample.others(each)) for each in rows))
+
+    return estimates(one, here, _Sums(above, below))
 
 
-def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _SumsAbove, phi: float, confidence: float) -> Estimates:
+def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _Sums, phi: float, confidence: float) -> Estimates:
     """Value and limits above a quantile of all events, whose rank is known; or above any of a few values it may be."""
     question, asked = inquiry.question, replace(inquiry, confidence=confidence)
     counted = inquiry.everything if inquiry.everything is not None else inquiry.sample
@@ -74,10 +85,10 @@ def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _SumsAbove, phi: float, 
     if plain.all():
         return _enclosed_estimates(inquiry, cuts, sums)
     if question.masses <= {"weight" if question.by_weight else "events"}:
-        found = counts_above(asked, phi, sums(inquiry.sample.weight_coefficients), ties)
+        found = counts_above(asked, phi, sums.above(inquiry.sample.weight_coefficients), ties)
     else:
         whole = asked.sums(asked.mean_coefficients)
-        above = AboveQuantile(asked, phi, cuts.taus, sums(asked.mean_coefficients), whole, ties)
+        above = AboveQuantile(asked, phi, cuts.taus, sums.above(asked.mean_coefficients), whole, ties)
         found = above.answer()
     if plain.any():
         enclosed = _enclosed_estimates(inquiry, cuts, sums)
@@ -86,21 +97,23 @@ def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _SumsAbove, phi: float, 
     return found
 
 
-def _enclosed_estimates(inquiry: Inquiry, cuts: Cuts, sums: _SumsAbove) -> Estimates:
+def _enclosed_estimates(inquiry: Inquiry, cuts: Cuts, sums: _Sums) -> Estimates:
     """Value and limits from the sums around the threshold."""
     question = inquiry.question
     if question.aggregate == "correlated-mean":
-        return _means(inquiry, cuts.ends.certain, sums(inquiry.mean_coefficients))
+        return _means(inquiry, cuts.ends.certain, sums.above(inquiry.mean_coefficients))
     if question.of_value:
         return _value_sums(inquiry, sums)
-    around = sums(inquiry.sample.weight_coefficients)
+    around = sums.above(inquiry.sample.weight_coefficients)
     many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit) for part in around)
     if question.aggregate == "selectivity":
-        whole, used = inquiry.weight()
-        value, least, most = share_limits(middle, whole, inquiry.confidence)
-        lower = np.where(cuts.ends.certain, least, share_limits(few, whole, inquiry.confidence)[1])
-        upper = np.where(cuts.ends.certain, most, share_limits(many, whole, inquiry.confidence)[2])
-        return Estimates(value, lower, upper, used)
+        below = sums.below(inquiry.sample.weight_coefficients)
+        rests = (part.total(0, 1, 0, inquiry.unseen_unit) for part in below)
+        parts = zip((many, middle, few), rests, strict=True)
+        most, share, least = (share_limits(part, rest, inquiry.confidence) for part, rest in parts)
+        lower = np.where(cuts.ends.certain, share[1], least[1])
+        upper = np.where(cuts.ends.certain, share[2], most[2])
+        return Estimates(share[0], lower, upper, around.middle.used + below.middle.used)
     return Estimates(middle.value, *_enclosed(many, few, inquiry.confidence), around.middle.used)
 
 
@@ -108,14 +121,14 @@ def _enclosed(many: Total, few: Total, confidence: float) -> tuple[Floats, Float
     return few.bounds(confidence)[0], many.bounds(confidence)[1]
 
 
-def _value_sums(inquiry: Inquiry, sums: _SumsAbove) -> Estimates:
+def _value_sums(inquiry: Inquiry, sums: _Sums) -> Estimates:
     """Σ w·v·f: the positive values above the threshold and the negative ones both grow fewer as it rises."""
     sample = inquiry.sample
     scale = max(abs(sample.least_value), abs(sample.greatest_value))
     scale = scale if 0.0 < scale < np.inf else 1.0
     sides = []
     for sign, largest in ((1, sample.greatest_value), (-1, -sample.least_value)):
-        around = sums(sample.value_coefficients(sign, scale))
+        around = sums.above(sample.value_coefficients(sign, scale))
         factor = max(float(largest) / scale, 0.0) if np.isfinite(largest) else 0.0
         many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit, factor) for part in around)
         sides.append((middle.value, *_enclosed(many, few, inquiry.confidence)))
@@ -140,11 +153,22 @@ def _means(inquiry: Inquiry, certain: Flags, around: Around) -> Estimates:
     return Estimates(middle.value, lower, upper, middle.used)
 
 
-def _sums_above(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Around:
+def _sums_above(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients) -> Around:
     """The sums around the threshold of each as-of time, in one pass over the rows for each time, or from a grid."""
+    if len(inquiry.sample) >= WORTHWHILE:
+        return _sums_by_grid(inquiry, coefficients, cuts, below=False)
+    return _sums_by_pass(inquiry, coefficients, cuts)
+
+
+def _sums_below(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients) -> Around:
+    """The same below the threshold: what is above it once all signs have changed."""
+    if len(inquiry.sample) >= WORTHWHILE:
+        return _sums_by_grid(inquiry, coefficients, cuts, below=True)
+    return Around(*reversed(_sums_by_pass(inquiry, coefficients, cuts.mirrored(inquiry.sample))))
+
+
+def _sums_by_pass(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Around:
     sample, as_of = inquiry.sample, inquiry.as_of
-    if len(sample) >= WORTHWHILE:
-        return _sums_by_grid(inquiry, coefficients, cuts)
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
     linear = np.ascontiguousarray(coefficients.linear.T)
     squared = np.ascontiguousarray(coefficients.squared.T)
@@ -159,25 +183,26 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Aro
     return Around(*parts)
 
 
-def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Around:
-    """The sums of the blocks of values above each threshold, and of the rows of the block that it cuts."""
+def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts, *, below: bool) -> Around:
+    """The sums of the blocks of values above (or below) each threshold, and of the rows of the block that it cuts."""
     sample, as_of = inquiry.sample, inquiry.as_of
     stride = max(1, len(sample) // _BLOCKS)
     found = grid_of(sample, coefficients, stride).sums(sample.unit, inquiry.decay, as_of)
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
-    linear_from, squared_from = _from_each(found.linear), _from_each(found.squared)
-    parts = []
-    compared = cuts.compared(sample)[sample.by_value]
+    added = [(_before_each if below else _from_each)(blocks) for blocks in (found.linear, found.squared)]
+    compared, parts = cuts.compared(sample)[sample.by_value], []
     for end in cuts.ends:
         ranks = np.searchsorted(compared, end, side="left")
-        whole = np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])  # the first block all above
-        sums, squares = (_at(blocks, whole) for blocks in (linear_from, squared_from))
-        stops = np.minimum(whole * stride, len(sample))
+        whole = ranks // stride if below else np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])
+        sums, squares = (_at(blocks, whole) for blocks in added)  # of the blocks that the threshold does not cut
+        edges = np.minimum(whole * stride, len(sample))
+        starts, stops = (edges, ranks) if below else (ranks, edges)
         _add_ranks(
-            sample.times, coefficients.linear, coefficients.squared, sample.by_value, ranks, stops, as_of, table.first,
+            sample.times, coefficients.linear, coefficients.squared, sample.by_value, starts, stops, as_of, table.first,
             table.height, table.slope, sums, squares,
         )  # fmt: skip
         used = np.minimum(found.used, len(sample) - ranks)  # at most: those that have faded are not told apart
+        used = found.used - used if below else used
         parts.append(Sums(sums, squares, used, found.relative_error))
     return Around(*parts)
 
@@ -187,6 +212,13 @@ def _from_each(blocks: Floats) -> Floats:
     above = np.zeros((*blocks.shape[:2], blocks.shape[2] + 1))
     np.cumsum(blocks[:, :, ::-1], axis=2, out=above[:, :, -2::-1])
     return above
+
+
+def _before_each(blocks: Floats) -> Floats:
+    """For each time the sum of the blocks before each of them, and of all."""
+    below = np.zeros((*blocks.shape[:2], blocks.shape[2] + 1))
+    np.cumsum(blocks, axis=2, out=below[:, :, 1:])
+    return below
 
 
 def _at(blocks: Floats, first: Ints) -> Floats:
