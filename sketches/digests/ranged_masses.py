@@ -216,8 +216,9 @@ class RangedMasses(MassBounds, Askable):
             middle, _ = apart(middle, middle)
         view = self.view(question)
         swept = [self._swept(weighing, view, mass) for mass in self._added(question)]
-        _, lower, upper = self._above(question, weighing, swept, least, most)
+        between, lower, upper = self._above(question, weighing, swept, least, most)
         value, _, _ = self._above(question, weighing, swept, middle, middle)
+        value = np.where(np.isnan(value), between, value)  # above another threshold that it may be, something counts
         return np.clip(value, lower, upper), lower, upper
 
     def _swept(self, weighing: Weighing, view: View, mass: Floats) -> tuple[Swept, Swept]:
