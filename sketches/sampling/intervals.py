@@ -27,6 +27,7 @@ from sketches.arrays import Flags, Floats
 _TABLE_FROM: Final = 0.5  # shapes of the gamma distribution between which quantiles are read off a table
 _TABLE_UP_TO: Final = 60.0
 _TABLE_POINTS: Final = 2048
+_NO_SQUARE: Final = 1e-140  # a sampled part below it has a variance with few digits or none
 _LEAST_TAIL: Final = 1e-300  # a quantile beyond it would be infinite
 
 
@@ -62,6 +63,7 @@ class Total:
     def at_tail(self, tail: float | Floats) -> tuple[Floats, Floats]:
         """Lower and upper limit of the sum, each missed with probability `tail`, which each sum may have of its own."""
         lower = gamma_quantile(self.sampled, self.variance, tail)
+        lower = np.where(np.asarray(self.sampled) < _NO_SQUARE, 0.0, lower)
         upper = gamma_quantile(self.sampled + self.unseen, self.variance + self.unseen_variance, tail, upper=True)
         lower = self.certain + np.minimum(lower, self.sampled)
         upper = self.certain + np.maximum(upper, self.sampled)
@@ -155,10 +157,13 @@ def _ratio_lower(top: Floats, top_lower: Floats, bottom: Floats, bottom_upper: F
     b = bottom_upper - bottom
     constant = np.maximum(top_lower, 0.0) * (top + a)
     half = top * bottom
-    # half² - (bottom² - b²)·(top² - a²), written so that limits next to the estimate are not rounded onto it
-    root = np.sqrt(np.maximum(np.square(a * bottom) + np.square(b * top) - np.square(a * b), 0.0))
+    # half² - (bottom² - b²)·(top² - a²), written so that limits next to the estimate are not rounded onto it, and that
+    # no square of a small number vanishes
+    both, either = np.hypot(a * bottom, b * top), a * b
+    root = np.sqrt(np.maximum(both - either, 0.0)) * np.sqrt(both + either)
     denominator = half + root
-    ratio = constant / np.where(denominator > 0, denominator, 1.0)
+    with np.errstate(over="ignore"):
+        ratio = constant / np.where(denominator > 0, denominator, 1.0)
     # Where the bottom is 0 and nothing is unseen there, the ratio is unbounded; else the top is too small for a square.
     unbounded = (top_lower > 0) & (bottom_upper <= 0)
     return np.where(top > 0, np.where(denominator > 0, ratio, np.where(unbounded, np.inf, 0.0)), 0.0)
