@@ -41,3 +41,17 @@ def apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         np.where(wide, np.nextafter(lower, -np.inf), lower),
         np.where(wide, np.nextafter(upper, np.inf), upper),
     )
+
+
+def places(values: Column, bounds: Column) -> Rows:
+    """How many of the sorted values are below each bound; whole numbers are compared with all their digits.
+
+    >>> places(np.array([2**60 - 1, 2**60, 2**60 + 1]), np.array([2.0**60, np.inf])).tolist()
+    [1, 3]
+    """
+    if values.dtype.kind != "i" or bounds.dtype.kind == "i":
+        return np.searchsorted(values, bounds, side="left")
+    least = np.ceil(bounds.astype(np.float64))
+    known = (least >= -(2.0**63)) & (least < 2.0**63)
+    found = np.searchsorted(values, np.where(known, least, 0.0).astype(np.int64), side="left")
+    return np.where(known, found, np.where(least < 0.0, 0, len(values)))

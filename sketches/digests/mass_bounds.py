@@ -222,11 +222,12 @@ class MassBounds:
 
     def slack(self, decay: Decay) -> float:
         """What rounding can do to a sum, of itself: nothing where it is one of whole numbers."""
-        whole = isinstance(decay, NoDecay | Window | LastEvents) and self.rounding == 0.0 and self._largest < 2.0**53
+        whole = isinstance(decay, NoDecay | Window | LastEvents) and self.rounding == 0.0 and self.largest < 2.0**53
         return 0.0 if whole else ROUNDING + self.rounding + len(self.weight) * 2.0**-52  # a sum of so many, at worst
 
     @cached_property
-    def _largest(self) -> float:
+    def largest(self) -> float:
+        """What all masses are together, undecayed."""
         return max(float(self.weight.sum()), float(self.count.sum()))
 
     @property

@@ -30,6 +30,7 @@ from sketches.question import NEEDS_ORDER, Question, Threshold
 from sketches.refusals import refuse, refuse_other_mass
 
 _WHOLE: Final = 2.0**53  # whole numbers from here on have more digits than floats
+_DIGITS: Final = 1e12  # so many times what can hardly be told from nothing, for each unit of mass, has all its digits
 _NO_DECAY: Final = parse_decay("none")
 _CURVES: Final = {  # of which aggregate over v ≥ τ a curve is, by the aggregate that was asked for
     "count": "correlated-count",
@@ -202,8 +203,8 @@ class RangedMasses(MassBounds, Askable):
     def _over_threshold(self, question: Question, weighing: Weighing, threshold: Threshold) -> Limits:
         """The answer over v ≥ τ, with τ a multiple of a quantile of all masses, which is known between limits.
 
-        What lies above a threshold shrinks as the threshold rises, so the ends of its interval enclose the answer. Of
-        masses that have faded there is no quantile: then it may be anything.
+        What lies above a threshold shrinks as the threshold rises, so the ends of its interval enclose the answer.
+        Where no mass counts there is no quantile: then it may be anything.
         """
         assert threshold.phi is not None
         everything = Question("quantile", question.decay, phi=threshold.phi, counting=question.counting)
@@ -212,10 +213,13 @@ class RangedMasses(MassBounds, Askable):
             for limit in self._quantiles_at(everything, weighing, self.view(everything), [threshold.phi])[0]
         )
         least, most = apart(np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(most), np.inf, most))
+        if self.kind is Kind.INTEGER:  # rounded up it would leave out its own events
+            middle, _ = apart(middle, middle)
         view = self.view(question)
         swept = [self._swept(weighing, view, mass) for mass in self._added(question)]
-        _, lower, upper = self._above(question, weighing, swept, least, most)
+        between, lower, upper = self._above(question, weighing, swept, least, most)
         value, _, _ = self._above(question, weighing, swept, middle, middle)
+        value = np.where(np.isnan(value), between, value)  # above another threshold that it may be, something counts
         return np.clip(value, lower, upper), lower, upper
 
     def _swept(self, weighing: Weighing, view: View, mass: Floats) -> tuple[Swept, Swept]:
@@ -257,9 +261,9 @@ class RangedMasses(MassBounds, Askable):
         found = []
         for phi in phis:
             least = phi * (1.0 - ROUNDING)  # φ itself may be a rounded number
-            first = self._values(by_low, by_low.reaches(POSSIBLY, least - 4.0 * slack, slack, self.lost, self.faded))
-            last = self._values(by_high, by_high.reaches(SURELY, phi + 4.0 * slack, slack, self.lost, self.faded))
-            middle = self._values(by_high, by_high.reaches(ABOUT, least, slack, self.lost, self.faded))
+            first = self._values(by_low, by_low.reaches(POSSIBLY, least - 4.0 * slack, slack, self.lost))
+            last = self._values(by_high, by_high.reaches(SURELY, phi + 4.0 * slack, slack, self.lost))
+            middle = self._values(by_high, by_high.reaches(ABOUT, least, slack, self.lost))
             middle = np.clip(middle, first, last)
             found.append((middle, *(apart(first, last) if self.kind is Kind.INTEGER else (first, last))))
         return found
@@ -272,7 +276,12 @@ class RangedMasses(MassBounds, Askable):
         if question.aggregate not in QUANTILES or question.where or question.phi is None:
             return None
         rounded = self.kind is Kind.INTEGER and bool((np.abs(limits[0]) >= _WHOLE).any())
-        if self.current(moments) and self.width(question) is not None and not rounded:
+        if (
+            self.current(moments)
+            and self.width(question) is not None
+            and not rounded
+            and not self._faint(question, moments)
+        ):
             return None
         found, at, slack, view = [np.zeros(0)], 0, self.slack(question.decay), self.view(question)
         for weighing in self.weighed(question, moments):
@@ -287,6 +296,14 @@ class RangedMasses(MassBounds, Askable):
             found.append(np.maximum(np.maximum(most - question.phi, question.phi - least), 0.0))
             at += len(weighing.moments)
         return np.concatenate(found)
+
+    def _faint(self, question: Question, moments: Ints) -> bool:
+        """Whether by the last of some moments so little is left that numbers lack digits for what was known before."""
+        if len(moments) == 0 or len(self.weight) == 0:
+            return False
+        mass = self.counted(question)
+        [total] = self.totals(question, moments.max(keepdims=True), [Bounds(mass, mass)])
+        return bool(total.upper[0] < _DIGITS * self.faded * max(self.largest, 1.0))
 
     def _values(self, swept: Swept, places: Ints) -> Floats:
         found = np.full(len(places), np.nan)

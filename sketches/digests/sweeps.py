@@ -49,10 +49,10 @@ class Swept(NamedTuple):
         """The greatest sums of the masses before a place, and of the others."""
         return _split(self.most, self.node, self.mass, self.most_sums, self.size, places)
 
-    def reaches(self, mode: int, share: float, slack: float, lost: float, faded: float) -> Ints:
+    def reaches(self, mode: int, share: float, slack: float, lost: float) -> Ints:
         """The place at every moment up to which the masses reach a share of all: `POSSIBLY`, `SURELY` or `ABOUT`.
 
-        -1 where there is no mass, or less than `faded` in all. What is never reached for sure is so at the last mass.
+        -1 where no mass can count. What is never reached for sure is so at the last mass that can.
         """
         return _reaches(
             self.least,
@@ -67,7 +67,6 @@ class Swept(NamedTuple):
             share,
             slack,
             lost,
-            faded,
         )
 
 
@@ -112,7 +111,6 @@ def _reaches(
     share: float,
     slack: float,
     lost: float,
-    faded: float,
 ) -> Ints:
     """What lies behind a mass is summed up from the end: beside a large mass a difference of sums would lose it."""
     places = np.full(len(least), -1)
@@ -120,7 +118,7 @@ def _reaches(
     least_rest, most_rest = np.empty(size), np.empty(size)  # what lies behind each mass of one block
     for at in range(len(least)):
         least_after, most_after = _sums_from_the_end(least_sums[at]), _sums_from_the_end(most_sums[at])
-        if most_after[0] < faded:
+        if most_after[0] <= 0.0:
             continue
         some, passed, block = 0.0, 0.0, 0
         while block < blocks and places[at] < 0:

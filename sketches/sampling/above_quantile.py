@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from sketches.arrays import Floats
+from sketches.arrays import Flags, Floats
 from sketches.sampling.horvitz_thompson import Sums
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.poisson_sample import PoissonSample
@@ -41,6 +41,10 @@ class Taus(NamedTuple):
     low: Floats
     middle: Floats
     high: Floats
+
+    @property
+    def certain(self) -> Flags:
+        return np.equal(self.low, self.high)
 
 
 class _Moments(NamedTuple):

@@ -26,13 +26,13 @@ class Coefficients:
         return (*_prefixes(self.times, self.linear), *_prefixes(self.times, self.squared))
 
     def rows(self, which: Rows) -> Coefficients:
-        """Those of some rows. The latest result is remembered, because the next question often changes only the
-        decay."""
+        """Those of some rows. The latest two results, of a part and of the rest, are remembered, because the next
+        question often changes only the decay."""
         for known, coefficients in self._latest:
             if known is which:
                 return coefficients
         found = Coefficients(self.times[which], self.linear[:, which], self.squared[:, which])
-        self._latest[:] = [(which, found)]
+        self._latest[:] = [(which, found), *self._latest[:1]]
         return found
 
     @cached_property

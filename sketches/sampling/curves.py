@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Floats
+from sketches.arrays import Floats, places
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve
 from sketches.events import Kind
@@ -50,7 +50,7 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Floats) -> S
     factors = np.zeros(len(sample))
     factors[decayed.rows] = decayed.factors
     factors = factors[sample.by_value]
-    rows_below = np.searchsorted(sample.sorted_values, taus, side="left")
+    rows_below = places(sample.values[sample.by_value], taus)
 
     def above(columns: Floats, by: Floats) -> Floats:
         sums = np.zeros((len(sample) + 1, len(columns)))

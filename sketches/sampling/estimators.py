@@ -99,9 +99,9 @@ def _mean(inquiry: Inquiry, rows: Rows | None = None, at_least: float = -np.inf)
 
 
 def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
-    whole, used = inquiry.weight()
-    part, _ = inquiry.weight(rows)
-    return Estimates(*share_limits(part, whole, inquiry.confidence), used)
+    part, used = inquiry.weight(rows)
+    rest, others = inquiry.weight(inquiry.sample.others(rows))
+    return Estimates(*share_limits(part, rest, inquiry.confidence), used + others)
 
 
 def _selectivity(inquiry: Inquiry) -> Estimates:

@@ -133,9 +133,9 @@ class Inquiry:
             return np.flatnonzero(self.sample.values == np.uint64(hash_one(str(value))))
         if isinstance(value, str):
             raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
-        return np.flatnonzero(self.sample.values == value)
+        return self.between(value, value)
 
 
 def _whole(bound: float | None, towards: Callable[[float], int]) -> float | None:
-    """The whole number that bounds whole values equally; bounds beyond 62 bits and infinities stay floats."""
-    return towards(bound) if bound is not None and abs(bound) < float(1 << 62) else bound
+    """The whole number that bounds whole values equally, with all its digits; infinities stay floats."""
+    return towards(bound) if bound is not None and math.isfinite(bound) else bound

@@ -172,7 +172,7 @@ class Integral(Sketch):
             lower=float(lower[0]),
             upper=float(upper[0]),
             confidence=confidence,
-            guarantee=self._guarantee(asked, confidence, unlisted),
+            guarantee=self._guarantee(asked, confidence, unlisted, open_ended=bool(lower[0] < upper[0])),
             family=self.family,
             as_of=as_of,
             used=sum(int(np.count_nonzero(copy.units)) for copy in asked.copies.all),
@@ -286,7 +286,7 @@ class Integral(Sketch):
             raise UnanswerableError(f"{asked} needs values with an order, but this stream's values are text")
         refuse_kind(question, self.kind)
 
-    def _guarantee(self, asked: Asked, confidence: float, unlisted: float | None) -> str:
+    def _guarantee(self, asked: Asked, confidence: float, unlisted: float | None, *, open_ended: bool) -> str:
         """In words: which bound holds, of what, and how surely."""
         copies = asked.copies
         if asked.floors:
@@ -294,7 +294,8 @@ class Integral(Sketch):
             lost = "" if asked.complete else "those that count less than 1 add nothing"
             return guarantees.clauses(rounded, lost, "" if copies.exact else guarantees.inside(confidence))
         if copies.exact:
-            return guarantees.KEPT_ALL
+            rounded_threshold = open_ended and asked.question.threshold is not None and bool(copies.held)
+            return guarantees.NEVER_OUTSIDE if rounded_threshold else guarantees.KEPT_ALL
         if any(copy.level for copy in copies.all):
             return asked.bound(confidence, unlisted)
         kept = f"every event that counts 1/{self.parameters.scale} or more was kept, lighter ones by chance"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sketches import guarantees
-from sketches.arrays import Flags, Floats, Limits, apart
+from sketches.arrays import Column, Flags, Floats, Ints, Limits, apart
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Extremes, Kind, Labels
@@ -103,7 +103,7 @@ class Asked:
         value, lower, upper = self.copies.sums(at_least(thresholds, self._about()))
         return value, lower - self._gained(value), upper + self._lost
 
-    def _thresholds(self) -> Floats:
+    def _thresholds(self) -> Column:
         """τ, and its upper and lower limit where it is itself an aggregate, of all events.
 
         What lies from τ on falls as τ rises, so the answers at both ends of the threshold's interval enclose it.
@@ -113,13 +113,23 @@ class Asked:
             assert self.question.tau is not None
             return np.full(3, self.question.tau)  # a whole number keeps all its digits
         assert threshold.phi is not None  # a threshold by the mean was refused
-        extremes = self.extremes
-        value, lower, upper = self.copies.quantiles(
-            np.array([threshold.phi]), None, extremes.least_value, extremes.greatest_value
-        )
+        phi, extremes = np.array([threshold.phi]), self.extremes
+        if self.kind is Kind.INTEGER and threshold.factor == 1.0:
+            return self._whole_quantile(phi)
+        value, lower, upper = self.copies.quantiles(phi, None, extremes.least_value, extremes.greatest_value)
         if self.kind is Kind.INTEGER:
             lower, upper = apart(lower, upper)
         return threshold.factor * np.concatenate([value, upper, lower])
+
+    def _whole_quantile(self, phi: Floats) -> Ints:
+        """A quantile with its upper and lower limit, all with all their digits."""
+        found = self.copies.quantile_places(phi, None)
+        if found is None:
+            return np.zeros(3, np.int64)  # nothing is held on either side of it
+        distinct, (value, lower, upper) = found
+        ends = np.iinfo(np.int64)
+        values = np.concatenate([[ends.min], distinct.astype(np.int64), [ends.max]])
+        return np.concatenate([values[value], values[upper], values[lower]])
 
     def _about(self) -> Selection | None:
         """The rows that the question is about; None for all."""
@@ -138,10 +148,13 @@ class Asked:
     def _measured(self, copy: Survivors) -> Flags:
         """The rows that the question measures, among those that it is about."""
         question, values = self.question, copy.values
-        if question.aggregate == "frequency":
-            inside = np.asarray(values == (question.value if self.kind is not Kind.KEY else self._code(question.value)))
-        elif question.aggregate == "rank":
-            inside = np.asarray(values <= question.value)
+        if question.aggregate == "frequency" and self.kind is Kind.KEY:
+            inside = np.asarray(values == self._code(question.value))
+        elif question.aggregate in ("rank", "frequency"):
+            value = question.value
+            assert value is not None
+            assert not isinstance(value, str)  # it was refused
+            inside = Range(-np.inf if question.aggregate == "rank" else value, value).holds(values)
         else:
             low = -np.inf if question.low is None else question.low
             high = np.inf if question.high is None else question.high
@@ -195,7 +208,8 @@ class Asked:
             return guarantees.inside(confidence)
         if question.aggregate not in SUMS:
             return f"{guarantees.within(error, '1')} {likely}"
-        mass = "decayed count" if "count" in question.aggregate else "decayed sum"
+        counts = "decayed weight" if question.by_weight else "decayed count"
+        mass = counts if "count" in question.aggregate else "decayed sum"
         of_all = question.aggregate in ("sum", "count") and not question.where
         return f"{guarantees.within(error, f'the {mass}' if of_all else f'the whole {mass}')} {likely}"
 

@@ -27,6 +27,7 @@ from sketches.arrays import Flags, Floats
 _TABLE_FROM: Final = 0.5  # shapes of the gamma distribution between which quantiles are read off a table
 _TABLE_UP_TO: Final = 60.0
 _TABLE_POINTS: Final = 2048
+_NO_SQUARE: Final = 1e-140  # a sampled part below it has a variance with few digits or none
 _LEAST_TAIL: Final = 1e-300  # a quantile beyond it would be infinite
 
 
@@ -62,6 +63,7 @@ class Total:
     def at_tail(self, tail: float | Floats) -> tuple[Floats, Floats]:
         """Lower and upper limit of the sum, each missed with probability `tail`, which each sum may have of its own."""
         lower = gamma_quantile(self.sampled, self.variance, tail)
+        lower = np.where(np.asarray(self.sampled) < _NO_SQUARE, 0.0, lower)
         upper = gamma_quantile(self.sampled + self.unseen, self.variance + self.unseen_variance, tail, upper=True)
         lower = self.certain + np.minimum(lower, self.sampled)
         upper = self.certain + np.maximum(upper, self.sampled)

@@ -344,8 +344,28 @@ class PoissonSample:
     def _ranges(self) -> dict[tuple[float | None, float | None], Rows]:
         return {}
 
+    def others(self, rows: Rows) -> Rows:
+        """Numbers of the other rows; the same array while the same rows are asked for."""
+        for known, others in self._others:
+            if known is rows:
+                return others
+        found = np.flatnonzero(np.bincount(rows, minlength=len(self)) == 0)
+        self._others[:] = [(rows, found), *self._others[: _REMEMBERED_RANGES - 1]]
+        return found
+
+    @cached_property
+    def _others(self) -> list[tuple[Rows, Rows]]:
+        return []
+
     @cached_property
     def groups(self) -> tuple[Column, Rows]:
         """The distinct values, and for each row the number of its value among them."""
         distinct, codes = np.unique(self.values, return_inverse=True)
         return distinct, codes
+
+    @cached_property
+    def ranked(self) -> PoissonSample:
+        """The same sample with the place of each value among those held instead of the value, so that floats tell all
+        apart; what is unseen may come before or after all of them."""
+        values, codes = self.groups
+        return replace(self, values=codes, least_value=-1.0, greatest_value=float(len(values)))

@@ -41,10 +41,11 @@ def mean_of_sums(inquiry: Inquiry, sums: Sums, at_least: Floats | float = -np.in
     return Estimates(value, lower - rounding, upper + rounding, sums.used)
 
 
-def share_limits(part: Total, whole: Total, confidence: float) -> tuple[Floats, Floats, Floats]:
-    lower, upper = share_bounds(part, whole.without(part), confidence)
-    value = divide(part.value, whole.value, np.nan)
-    nothing = whole.value <= 0
-    lower = np.where(nothing, 0.0, np.where(whole.exact, value, np.fmin(lower, value)))
-    upper = np.where(nothing, 1.0, np.where(whole.exact, value, np.fmax(upper, value)))
+def share_limits(part: Total, rest: Total, confidence: float) -> tuple[Floats, Floats, Floats]:
+    """The share of a part beside the rest. The rest is no difference: light events would be lost beside heavy ones."""
+    lower, upper = share_bounds(part, rest, confidence)
+    whole, exact = part.value + rest.value, part.exact & rest.exact
+    value = divide(part.value, whole, np.nan)
+    lower = np.where(whole <= 0, 0.0, np.where(exact, value, np.fmin(lower, value)))
+    upper = np.where(whole <= 0, 1.0, np.where(exact, value, np.fmax(upper, value)))
     return value, lower, upper

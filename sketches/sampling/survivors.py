@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from scipy.special import gammaincinv
 
-from sketches.arrays import Column, Flags, Floats, Limits
+from sketches.arrays import Column, Flags, Floats, Limits, Rows, places
 
 _SHARE_ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
 
@@ -110,22 +110,34 @@ class Copies:
 
         Theorem 3.3. `least` and `greatest` are limits that hold in any case.
         """
-        open_ended = (np.nan, np.nan) if self.exact else (least, greatest)
-        nothing, low, high = (np.full(len(phis), number) for number in (np.nan, *open_ended))
-        if not self.held:
+        found = self.quantile_places(phis, about)
+        if found is None:
+            open_ended = (np.nan, np.nan) if self.exact else (least, greatest)
+            nothing, low, high = (np.full(len(phis), number) for number in (np.nan, *open_ended))
             return nothing, low, high
+        distinct, where = found
+        values = np.concatenate([[least], distinct.astype(np.float64), [greatest]])
+        value, lower, upper = values[where]
+        return value, lower, upper
+
+    def quantile_places(self, phis: Floats, about: Selection | None) -> tuple[Column, Rows] | None:
+        """The values that are held, and the places of the quantiles and of their limits among them, a line each.
+
+        The first value has place 1: 0 is before all, and one more than there are is behind all. None: nothing that the
+        question is about is held.
+        """
+        if not self.held:
+            return None
         distinct, of_each = self.by_value(about)
 
         def up_to(copy: Survivors, column: Floats) -> Floats:
             return np.concatenate([np.zeros(1), np.cumsum(of_each(copy, column))])  # first: below all that is held
 
         rank, least_rank, most_rank = self.shares(up_to, about)
-        if np.isnan(rank).any():  # the question is about none of the events that are held
-            return nothing, low, high
-        values = np.concatenate([[least], distinct.astype(np.float64), [greatest]])
+        if np.isnan(rank).any():
+            return None
         reached = phis * (1.0 - _SHARE_ROUNDING)
-        value, lower, upper = (values[np.searchsorted(ranks, reached)] for ranks in (rank, most_rank, least_rank))
-        return value, lower, upper
+        return distinct, np.stack([np.searchsorted(ranks, reached) for ranks in (rank, most_rank, least_rank)])
 
     def by_value(self, about: Selection | None) -> tuple[Column, Parts]:
         """The values that are held, and what adds up a column of a copy over each of them."""
@@ -158,14 +170,14 @@ def matching(selection: Selection) -> Parts:
     return lambda copy, column: np.asarray([column[selection(copy)].sum()])
 
 
-def at_least(thresholds: Floats, about: Selection | None) -> Parts:
+def at_least(thresholds: Column, about: Selection | None) -> Parts:
     """Adds up a column of a copy over the values from each threshold on, in one sweep over the copy."""
 
     def swept(copy: Survivors, column: Floats) -> Floats:
         order = np.argsort(copy.values, kind="stable")
         counted = column if about is None else column * about(copy)
         above = np.concatenate([np.cumsum(counted[order][::-1])[::-1], np.zeros(1)])
-        return np.asarray(above[np.searchsorted(copy.values[order], thresholds, side="left")])
+        return np.asarray(above[places(copy.values[order], thresholds)])
 
     return swept
 

@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from sketches.arrays import Floats, Ints, apart
-from sketches.events import Kind
-from sketches.question import Question, Threshold
-from sketches.sampling.above_quantile import AboveQuantile, Around, Taus, counts_above, largest_ties
+from sketches.arrays import Flags, Floats, Ints
+from sketches.question import Threshold
+from sketches.sampling.above_quantile import AboveQuantile, Around, counts_above, largest_ties
 from sketches.sampling.coefficients import Coefficients
+from sketches.sampling.cuts import Cuts, cuts_of
 from sketches.sampling.horvitz_thompson import FEW_TIMES, Sums
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.piecewise_decay import TOLERANCE, PiecewiseDecay, too_faded
-from sketches.sampling.quantiles import quantiles
 from sketches.sampling.quotients import divide
 from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.value_grid import WORTHWHILE, grid_of
@@ -34,93 +33,87 @@ _FEW_VALUES: Final = 0.25  # of what lies between the limits of a quantile: a va
 _BLOCKS: Final = 512  # of values, as for quantiles
 
 
-_SumsAbove = Callable[[Coefficients], Around]
-_Estimator = Callable[[Inquiry, Taus, _SumsAbove], Estimates]
+class _Sums(NamedTuple):
+    """Adds up coefficients over the rows above each end of a threshold, or below each."""
+
+    above: Callable[[Coefficients], Around]
+    below: Callable[[Coefficients], Around]
+
+
+_Estimator = Callable[[Inquiry, Cuts, _Sums], Estimates]
 
 
 def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     """The answer at all as-of times at once."""
     careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
-    taus = _thresholds(careful, threshold)
+    cuts = cuts_of(careful, threshold)
     estimates = _enclosed_estimates
     if threshold.phi is not None and threshold.factor == 1.0 and not inquiry.question.where:
         estimates = partial(_above_quantile, phi=threshold.phi, confidence=inquiry.confidence)
     times = len(inquiry.as_of)
     if times <= FEW_TIMES or len(inquiry.sample) == 0:
-        return Estimates.joined([_at_one_time(careful, taus, at, estimates) for at in range(times)])
-    found = estimates(careful, taus, lambda coefficients: _sums_above(careful, coefficients, taus))
+        return Estimates.joined([_at_one_time(careful, cuts, at, estimates) for at in range(times)])
+    found = estimates(careful, cuts, _Sums(partial(_sums_above, careful, cuts), partial(_sums_below, careful, cuts)))
     for at in too_faded(inquiry.sample.times, inquiry.sample.unit, inquiry.decay, inquiry.as_of).tolist():
-        exact = _at_one_time(careful, taus, at, estimates)
+        exact = _at_one_time(careful, cuts, at, estimates)
         for name in ("value", "lower", "upper", "used"):
             getattr(found, name)[at] = getattr(exact, name)[0]
     return found
 
 
-def _thresholds(inquiry: Inquiry, threshold: Threshold) -> Taus:
-    """τ over all events of the chosen sources, before any predicate."""
-    sample = inquiry.everything if inquiry.everything is not None else inquiry.sample
-    everything = replace(inquiry, sample=sample, everything=None, question=Question("mean", inquiry.decay, of="value"))
-    if threshold.phi is None:
-        mean = mean_of_sums(everything, everything.sums(everything.mean_coefficients))
-        value, lower, upper = mean.value, mean.lower, mean.upper
-    else:
-        value, lower, upper, _ = quantiles(
-            sample, inquiry.decay, inquiry.as_of, threshold.phi, inquiry.confidence, everything.unseen_unit
-        )
-    if sample.kind is Kind.INTEGER:
-        lower, upper = apart(lower, upper)
-    nothing = np.isnan(value)
-    ends = (np.where(nothing, np.inf, threshold.factor * number) for number in (lower, value, upper))
-    return Taus(*(np.where(np.isnan(end), np.inf, end) for end in ends))
-
-
-def _at_one_time(inquiry: Inquiry, taus: Taus, at: int, estimates: _Estimator) -> Estimates:
+def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -> Estimates:
     """With f of each row."""
-    one = replace(inquiry, as_of=inquiry.as_of[at : at + 1])
-    ends = Taus(*(end[at : at + 1] for end in taus))
+    one, here = replace(inquiry, as_of=inquiry.as_of[at : at + 1]), cuts.at(at)
 
-    def sums(coefficients: Coefficients) -> Around:
-        return Around(*(one.sums(coefficients, one.between(float(end[0]), None)) for end in ends))
+    rows = [here.rows(one, float(end[0])) for end in here.ends]
 
-    return estimates(one, ends, sums)
+    def above(coefficients: Coefficients) -> Around:
+        return Around(*(one.sums(coefficients, each) for each in rows))
+
+    def below(coefficients: Coefficients) -> Around:
+        return Around(*(one.sums(coefficients, one.sample.others(each)) for each in rows))
+
+    return estimates(one, here, _Sums(above, below))
 
 
-def _above_quantile(inquiry: Inquiry, taus: Taus, sums: _SumsAbove, phi: float, confidence: float) -> Estimates:
+def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _Sums, phi: float, confidence: float) -> Estimates:
     """Value and limits above a quantile of all events, whose rank is known; or above any of a few values it may be."""
     question, asked = inquiry.question, replace(inquiry, confidence=confidence)
     counted = inquiry.everything if inquiry.everything is not None else inquiry.sample
-    ties, between = largest_ties(asked, counted, taus)
-    plain = ~np.isfinite(taus.middle) | (ties > _FEW_VALUES * between)
+    ties, between = largest_ties(asked, counted, cuts.taus)
+    plain = cuts.ends.certain | ~np.isfinite(cuts.taus.middle) | (ties > _FEW_VALUES * between)
     if plain.all():
-        return _enclosed_estimates(inquiry, taus, sums)
+        return _enclosed_estimates(inquiry, cuts, sums)
     if question.masses <= {"weight" if question.by_weight else "events"}:
-        found = counts_above(asked, phi, sums(inquiry.sample.weight_coefficients), ties)
+        found = counts_above(asked, phi, sums.above(inquiry.sample.weight_coefficients), ties)
     else:
         whole = asked.sums(asked.mean_coefficients)
-        above = AboveQuantile(asked, phi, taus, sums(asked.mean_coefficients), whole, ties)
+        above = AboveQuantile(asked, phi, cuts.taus, sums.above(asked.mean_coefficients), whole, ties)
         found = above.answer()
     if plain.any():
-        enclosed = _enclosed_estimates(inquiry, taus, sums)
+        enclosed = _enclosed_estimates(inquiry, cuts, sums)
         lower, upper = (np.where(plain, getattr(enclosed, one), getattr(found, one)) for one in ("lower", "upper"))
         found = replace(found, value=np.where(plain, enclosed.value, found.value), lower=lower, upper=upper)
     return found
 
 
-def _enclosed_estimates(inquiry: Inquiry, taus: Taus, sums: _SumsAbove) -> Estimates:
+def _enclosed_estimates(inquiry: Inquiry, cuts: Cuts, sums: _Sums) -> Estimates:
     """Value and limits from the sums around the threshold."""
     question = inquiry.question
     if question.aggregate == "correlated-mean":
-        return _means(inquiry, taus, sums(inquiry.mean_coefficients))
+        return _means(inquiry, cuts.ends.certain, sums.above(inquiry.mean_coefficients))
     if question.of_value:
         return _value_sums(inquiry, sums)
-    around = sums(inquiry.sample.weight_coefficients)
+    around = sums.above(inquiry.sample.weight_coefficients)
     many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit) for part in around)
     if question.aggregate == "selectivity":
-        whole, used = inquiry.weight()
-        value, least, most = share_limits(middle, whole, inquiry.confidence)
-        lower = np.where(taus.low < taus.high, share_limits(few, whole, inquiry.confidence)[1], least)
-        upper = np.where(taus.low < taus.high, share_limits(many, whole, inquiry.confidence)[2], most)
-        return Estimates(value, lower, upper, used)
+        below = sums.below(inquiry.sample.weight_coefficients)
+        rests = (part.total(0, 1, 0, inquiry.unseen_unit) for part in below)
+        parts = zip((many, middle, few), rests, strict=True)
+        most, share, least = (share_limits(part, rest, inquiry.confidence) for part, rest in parts)
+        lower = np.where(cuts.ends.certain, share[1], least[1])
+        upper = np.where(cuts.ends.certain, share[2], most[2])
+        return Estimates(share[0], lower, upper, around.middle.used + below.middle.used)
     return Estimates(middle.value, *_enclosed(many, few, inquiry.confidence), around.middle.used)
 
 
@@ -128,14 +121,14 @@ def _enclosed(many: Total, few: Total, confidence: float) -> tuple[Floats, Float
     return few.bounds(confidence)[0], many.bounds(confidence)[1]
 
 
-def _value_sums(inquiry: Inquiry, sums: _SumsAbove) -> Estimates:
+def _value_sums(inquiry: Inquiry, sums: _Sums) -> Estimates:
     """Σ w·v·f: the positive values above the threshold and the negative ones both grow fewer as it rises."""
     sample = inquiry.sample
     scale = max(abs(sample.least_value), abs(sample.greatest_value))
     scale = scale if 0.0 < scale < np.inf else 1.0
     sides = []
     for sign, largest in ((1, sample.greatest_value), (-1, -sample.least_value)):
-        around = sums(sample.value_coefficients(sign, scale))
+        around = sums.above(sample.value_coefficients(sign, scale))
         factor = max(float(largest) / scale, 0.0) if np.isfinite(largest) else 0.0
         many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit, factor) for part in around)
         sides.append((middle.value, *_enclosed(many, few, inquiry.confidence)))
@@ -146,9 +139,8 @@ def _value_sums(inquiry: Inquiry, sums: _SumsAbove) -> Estimates:
     )
 
 
-def _means(inquiry: Inquiry, taus: Taus, around: Around) -> Estimates:
+def _means(inquiry: Inquiry, certain: Flags, around: Around) -> Estimates:
     many, middle, few = (mean_of_sums(inquiry, sums) for sums in around)
-    certain = taus.low == taus.high
     if inquiry.question.of_value:
         lower, upper = np.fmin(many.lower, middle.lower), np.fmax(few.upper, middle.upper)
     else:
@@ -161,11 +153,22 @@ def _means(inquiry: Inquiry, taus: Taus, around: Around) -> Estimates:
     return Estimates(middle.value, lower, upper, middle.used)
 
 
-def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Around:
+def _sums_above(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients) -> Around:
     """The sums around the threshold of each as-of time, in one pass over the rows for each time, or from a grid."""
+    if len(inquiry.sample) >= WORTHWHILE:
+        return _sums_by_grid(inquiry, coefficients, cuts, below=False)
+    return _sums_by_pass(inquiry, coefficients, cuts)
+
+
+def _sums_below(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients) -> Around:
+    """The same below the threshold: what is above it once all signs have changed."""
+    if len(inquiry.sample) >= WORTHWHILE:
+        return _sums_by_grid(inquiry, coefficients, cuts, below=True)
+    return Around(*reversed(_sums_by_pass(inquiry, coefficients, cuts.mirrored(inquiry.sample))))
+
+
+def _sums_by_pass(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Around:
     sample, as_of = inquiry.sample, inquiry.as_of
-    if len(sample) >= WORTHWHILE:
-        return _sums_by_grid(inquiry, coefficients, taus)
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
     linear = np.ascontiguousarray(coefficients.linear.T)
     squared = np.ascontiguousarray(coefficients.squared.T)
@@ -173,31 +176,33 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Aro
     squares = np.zeros((len(as_of), 3, squared.shape[1]))
     used = np.zeros((len(as_of), 3), np.int64)
     _add_above(
-        sample.times, sample.values.astype(np.float64), linear, squared, as_of, table.first, table.height, table.slope,
-        np.stack(taus, axis=1), sums, squares, used,
+        sample.times, cuts.compared(sample), linear, squared, as_of, table.first, table.height, table.slope,
+        np.stack(cuts.ends, axis=1), sums, squares, used,
     )  # fmt: skip
     parts = (Sums(sums[:, which], squares[:, which], used[:, which], table.relative_error) for which in range(3))
     return Around(*parts)
 
 
-def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, taus: Taus) -> Around:
-    """The sums of the blocks of values above each threshold, and of the rows of the block that it cuts."""
+def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts, *, below: bool) -> Around:
+    """The sums of the blocks of values above (or below) each threshold, and of the rows of the block that it cuts."""
     sample, as_of = inquiry.sample, inquiry.as_of
     stride = max(1, len(sample) // _BLOCKS)
     found = grid_of(sample, coefficients, stride).sums(sample.unit, inquiry.decay, as_of)
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
-    linear_from, squared_from = _from_each(found.linear), _from_each(found.squared)
-    parts = []
-    for tau in taus:
-        ranks = np.searchsorted(sample.sorted_values, tau, side="left")
-        whole = np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])  # the first block all above
-        sums, squares = (_at(blocks, whole) for blocks in (linear_from, squared_from))
-        stops = np.minimum(whole * stride, len(sample))
+    added = [(_before_each if below else _from_each)(blocks) for blocks in (found.linear, found.squared)]
+    compared, parts = cuts.compared(sample)[sample.by_value], []
+    for end in cuts.ends:
+        ranks = np.searchsorted(compared, end, side="left")
+        whole = ranks // stride if below else np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])
+        sums, squares = (_at(blocks, whole) for blocks in added)  # of the blocks that the threshold does not cut
+        edges = np.minimum(whole * stride, len(sample))
+        starts, stops = (edges, ranks) if below else (ranks, edges)
         _add_ranks(
-            sample.times, coefficients.linear, coefficients.squared, sample.by_value, ranks, stops, as_of, table.first,
+            sample.times, coefficients.linear, coefficients.squared, sample.by_value, starts, stops, as_of, table.first,
             table.height, table.slope, sums, squares,
         )  # fmt: skip
         used = np.minimum(found.used, len(sample) - ranks)  # at most: those that have faded are not told apart
+        used = found.used - used if below else used
         parts.append(Sums(sums, squares, used, found.relative_error))
     return Around(*parts)
 
@@ -207,6 +212,13 @@ def _from_each(blocks: Floats) -> Floats:
     above = np.zeros((*blocks.shape[:2], blocks.shape[2] + 1))
     np.cumsum(blocks[:, :, ::-1], axis=2, out=above[:, :, -2::-1])
     return above
+
+
+def _before_each(blocks: Floats) -> Floats:
+    """For each time the sum of the blocks before each of them, and of all."""
+    below = np.zeros((*blocks.shape[:2], blocks.shape[2] + 1))
+    np.cumsum(blocks, axis=2, out=below[:, :, 1:])
+    return below
 
 
 def _at(blocks: Floats, first: Ints) -> Floats:

@@ -278,8 +278,9 @@ class Truth:
         if not mass.sum() > 0:
             return [math.nan]
         if threshold.phi is not None:
-            ends = self.quantile(mass, threshold.phi)
-            found = set(ends) if threshold.factor == 1.0 else {threshold.factor * number for number in ends}
+            least, greatest = self.quantile(mass, threshold.phi)
+            values = set(self.v[(self.v >= least) & (self.v <= greatest) & (mass > 0)].tolist())
+            found = values if threshold.factor == 1.0 else {threshold.factor * number for number in values}
             if threshold.factor != 1.0:
                 found |= {math.nextafter(tau, end) for tau in found for end in (-math.inf, math.inf)}
             return sorted(found)

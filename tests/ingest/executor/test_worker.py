@@ -208,9 +208,7 @@ def assert_stream(
 
 
 @pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize(
-    "families", [(SAMPLE,), (FINE,), (INTEGRAL,), (SAMPLE, INTEGRAL)], ids=["sample", "fine", "integral", "both"]
-)
+@pytest.mark.parametrize("families", [(SAMPLE,), (FINE,), (SAMPLE, INTEGRAL)], ids=["sample", "fine", "both"])
 def test_any_cut_gives_the_sketches_of_all_rows(
     kind: Kind, families: tuple[tuple[str, Mapping[str, Any]], ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -288,3 +288,37 @@ def test_parts_that_have_faded_beside_others_count() -> None:
     unlisted = sketch.answer(Question("heavy-hitters", "exp:half_life=1s", top=1)).unlisted
     assert unlisted is not None
     assert 0.0 < unlisted < 1e-200
+
+
+@pytest.mark.parametrize("family", [QDigest, Exponential])
+@pytest.mark.parametrize("half_lives", [900, 1016, 1100, 10_000])
+def test_a_quantile_of_what_has_nearly_vanished(family: type[Digest], half_lives: int) -> None:
+    """However long ago, events that count a little have a quantile, and what is said of its rank is no promise."""
+    settings = {"decay": "exp:half_life=1m"} if family is Exponential else {}
+    sketch = family.build(Events.of(range(3), [0, 60, 120], [10, 20, 30]), epsilon=0.1, **settings)
+    median = sketch.answer(Question("median", "exp:half_life=1m", as_of=120 + 60 * half_lives))
+    assert 10 <= median.lower <= median.value <= 30
+    assert median.lower <= 30 <= median.upper  # 4 of 7
+    assert median.lower == median.upper or "rank within 0.1 " not in median.guarantee
+
+
+def test_a_quantile_by_weight_where_only_weights_of_0_are_new() -> None:
+    """What weighs something is hundreds of half-lives old, and still all that is counted."""
+    events = Events.of(range(3), [0, 0, 65_000], [10, 20, 30], [1, 4, 0])
+    for family, settings in ((QDigest, {}), (Exponential, {"decay": "exp:half_life=1m", "counting": "weight"})):
+        sketch = family.build(events, epsilon=0.1, **settings)  # type: ignore[attr-defined]
+        median = sketch.answer(Question("median", "exp:half_life=1m", counting="weight"))
+        assert median.lower <= 20 <= median.upper
+
+
+def test_behind_a_window_there_is_no_quantile() -> None:
+    """Where nothing counts any more, the answer is that of an empty sketch."""
+    sketch = QDigest.build(Events.of(range(3), [0, 60, 120], [10, 20, 30]))
+    assert math.isnan(sketch.answer(Question("median", "window:1h", as_of=10_000)).value)
+
+
+def test_the_mean_above_a_quantile_of_whole_numbers_beyond_floats() -> None:
+    """The quantile as a float may be above the number itself, whose event is meant too."""
+    sketch = QDigest.build(Events.of(range(2), [0, 1], [5, 2**60 + 200], [0, 0]))
+    answer = sketch.answer(Question("correlated-mean", "none", tau="q0.9"))
+    assert (answer.lower, answer.value, answer.upper) == (0.0, 0.0, 0.0)

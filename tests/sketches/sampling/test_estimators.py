@@ -14,6 +14,7 @@ from sketches.sampling.epoch_sample import EpochSample
 from tests.support.coverage import build, build_epoch, questions_for
 from tests.support.oracle import DECAYS, Oracle, exact_shares
 from tests.support.streams import STREAMS, Stream, joined
+from tests.support.truth import Truth
 
 
 @pytest.mark.parametrize("name", list(STREAMS))
@@ -191,3 +192,23 @@ def test_a_threshold_of_many_digits_keeps_them_all() -> None:
     for aggregate in ("correlated-count", "correlated-sum"):
         assert sample.answer(Question(aggregate, tau=least)).value == 2
     assert sample.answer(Question("selectivity", tau=least)).value == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("decay", ["exp:half_life=4h", "poly:alpha=1,unit=1h", "exp:half_life=10m"])
+@pytest.mark.parametrize("heavy", [0, 1])
+def test_light_events_beside_a_heavy_one_are_not_lost_in_a_series(decay: str, heavy: int) -> None:
+    """A share near 1 is that of what is heavy beside what is light, not beside a difference of two large sums."""
+    times, weights = np.append(np.arange(200), 5000), np.append(np.ones(200, np.int64), 10**9)
+    stream = Stream.of("step", np.arange(201), times, np.where(weights > 1, heavy, 1 - heavy), weights)
+    sketch = Sample.build(Events.of(stream.ids, stream.t, stream.v, stream.w))
+    truth, moments = Truth(stream, now=5000), np.linspace(5000, 5400, 9).astype(np.int64)
+    for question in (
+        Question("rank", decay, value=0, counting="weight"),
+        Question("frequency", decay, value=heavy, counting="weight"),
+        Question("selectivity", decay, tau=1, counting="weight"),
+        Question("selectivity", decay, tau="0.5*q0.99", counting="weight"),
+    ):
+        series = sketch.series(question, moments)
+        for at, moment in enumerate(moments.tolist()):
+            exact = truth.answer(question.at(moment))
+            assert exact.within(series.lower[at], series.upper[at]), (question, moment)

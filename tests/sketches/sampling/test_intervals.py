@@ -112,3 +112,21 @@ def test_a_share_beside_next_to_nothing_is_all_of_it(least: float) -> None:
         lower, upper = share_bounds(part, rest, 0.95)
         assert lower[0] == pytest.approx(expected, abs=1e-100)
         assert upper[0] == pytest.approx(expected, abs=1e-100)
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-300])
+def test_shares_whose_squares_are_too_small_for_floats_keep_their_limits(size: float) -> None:
+    """What may be unseen of a faint part is not lost because its square is 0."""
+    faint = Total(np.array([0.0]), np.array([size]), np.array([0.0]), np.array([size]), np.array([0.0]))
+    assert share_bounds(faint, total(0.0, 0.0, certain=1.0), 0.95)[1][0] / size == pytest.approx(2.0)
+
+
+def test_a_share_whose_inverse_is_beyond_all_floats_is_none() -> None:
+    """It is no error either."""
+    assert share_bounds(total(5e-324, 0.0), total(1.0, 0.5, unseen=0.1), 0.95)[1] == 0.0
+
+
+def test_a_part_whose_variance_vanishes_is_not_known_to_be_there() -> None:
+    """Its square is too small for a float, which does not make its estimate certain."""
+    lower, _ = total(1e-175, 0.0, unseen=1e-30).bounds(0.95)
+    assert lower[0] == 0.0

@@ -56,7 +56,7 @@ def groups(draw: st.DrawFn) -> tuple[Events, list[int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [EpochSample, Integral])  # all at once, and one by one as every other family
 @given(made=groups(), delta=st.sampled_from((0.05, 0.01)), seed=st.integers(0, 3))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_the_bytes_of_building_one_by_one(
     family: type[Sketch], made: tuple[Events, list[int]], delta: float, seed: int
 ) -> None:
@@ -69,7 +69,7 @@ def test_the_bytes_of_building_one_by_one(
 
 
 @given(made=groups(), buffer_bytes=st.integers(1, 3000))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_a_buffer_too_small_is_emptied_or_grows(made: tuple[Events, list[int]], buffer_bytes: int) -> None:
     """However small the buffer is, every group is written whole."""
     events, bounds = made

@@ -28,8 +28,8 @@ from tests.support.streams import Stream as Rows
 from tests.support.streams import joined
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
-KILLS = 20 * MORE
-KILLS_AT_CREATION = 8 * MORE
+KILLS = 12 * MORE
+KILLS_AT_CREATION = 5 * MORE
 FAMILIES = ("by-epoch", "sample")
 
 
