@@ -4,8 +4,9 @@ A segment is, all numbers little-endian::
 
     "wseg" | format u8 | kind u8 | bits u8 | rows u32 | first time i64 | columns | checksum 8 bytes
 
-Its columns are the steps between times; the exponents of u; the mantissas of u, those of one exponent together at just
-their bits; values; weights; sources. Keys and sources are numbers in lists that the store keeps once for a stream.
+Its columns are which rows begin an event (the others are the same event from another source); then of each event, once,
+the steps between times, the exponents of u, the mantissas of u, those of one exponent together at just their bits,
+values and weights; then of each row its source. Keys and sources are numbers in lists of the head.
 `sketches.encoding.byte_planes` writes them. About 7.5 bytes a row, 6 where all weights are 1.
 """
 
@@ -75,14 +76,17 @@ def _parts(times: Ints, length: int) -> list[slice]:
 def write_segment(rows: LadderRows, kind: Kind, bits: int) -> Segment:
     """One segment of some rows, at least one; the values of keys are their numbers."""
     first = int(rows.times[0])
-    level = exponents(rows.hashes)
+    begins = rows.first_of_event
+    events = rows if begins.all() else rows.take(begins)
+    level = exponents(events.hashes)
     body = [
         _HEAD.pack(_MAGIC, _FORMAT, list(Kind).index(kind), bits, len(rows), first),
-        write_planes(np.diff(rows.times, prepend=first).view(np.uint64)),
+        write_block(np.packbits(begins).tobytes()),
+        write_planes(np.diff(events.times, prepend=first).view(np.uint64)),
         write_block(level.tobytes()),
-        _mantissas(rows.hashes, level.astype(np.int64), bits),
-        write_planes(_from_values(rows.values, kind)),
-        write_planes(rows.weights.view(np.uint64) ^ np.uint64(1)),
+        _mantissas(events.hashes, level.astype(np.int64), bits),
+        write_planes(_from_values(events.values, kind)),
+        write_planes(events.weights.view(np.uint64) ^ np.uint64(1)),
         write_planes(rows.sources.astype(np.uint64)),
     ]
     content = b"".join(body)
@@ -112,24 +116,34 @@ def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
         raise CorruptError(f"a segment of {count} rows is empty or too large, or its kind of values is unknown")
     kind = list(Kind)[kind_number]
     data = data[:-_CHECKSUM]
-    steps, position = read_planes(data, _HEAD.size, count)
+    block, position = read_block(data, _HEAD.size, (count + 7) // 8)
+    begins = np.unpackbits(np.frombuffer(block, np.uint8), count=count).astype(bool)
+    events = int(begins.sum())
+    if not begins[0]:
+        raise CorruptError("the first row of a segment is of no event")
+    steps, position = read_planes(data, position, events)
     if abs(first) > MAX_TIME or steps.astype(np.float64).sum() > 2.0 * MAX_TIME:
         raise CorruptError("the times of a segment lie outside the range of times")
     times = np.cumsum(steps).view(np.int64) + first
-    block, position = read_block(data, position, count)
+    block, position = read_block(data, position, events)
     level = np.frombuffer(block, np.uint8)
     if level.max(initial=0) > MOST_EXPONENT:
         raise CorruptError(f"an event of a segment is in level {level.max()}; {MOST_EXPONENT} is the deepest")
     hashes, position = _read_mantissas(data, position, level.astype(np.int64), bits)
-    values, position = read_planes(data, position, count)
-    weights, position = read_planes(data, position, count)
+    values, position = read_planes(data, position, events)
+    weights, position = read_planes(data, position, events)
     sources, position = read_planes(data, position, count)
     if position != len(data):
         raise CorruptError(f"a segment has {len(data) - position} bytes too many")
     weights ^= np.uint64(1)
     if int(weights.max()) > MAX_WEIGHT or int(sources.max()) > _MOST_SOURCE:
         raise CorruptError(f"a weight of a segment is {weights.max()}, the number of a source {sources.max()}")
-    return LadderRows(times, hashes, _to_values(values, kind), weights.view(np.int64), sources.astype(np.int32)), kind
+    columns = (times, hashes, _to_values(values, kind), weights.view(np.int64))
+    if events < count:  # rows of one event that other sources report
+        of_event = np.cumsum(begins) - 1
+        times, hashes, numbers, units = (column[of_event] for column in columns)
+        return LadderRows(times, hashes, numbers, units, sources.astype(np.int32)), kind
+    return LadderRows(*columns, sources.astype(np.int32)), kind
 
 
 def _checksum(content: bytes | memoryview) -> bytes:
