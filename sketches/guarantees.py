@@ -113,6 +113,15 @@ def unplanned(what: str = "", because: str = "") -> str:
     return f"no error was planned for {what}" if what else f"no error was planned for, as {because}"
 
 
+def kept(share: float) -> str:
+    """Which part of the events of a time is kept; empty where it is every one.
+
+    >>> kept(1 / 16)
+    'of the events of that time 1 in 16 is kept'
+    """
+    return "" if share >= 1.0 else f"of the events of that time 1 in {round(1.0 / share):,} is kept"
+
+
 def inside(confidence: float) -> str:
     """With which probability the bounds hold the exact answer.
 

@@ -360,6 +360,31 @@ def test_info_says_where_a_damaged_sketch_of_many_epochs_is_a_gap(
     ]
 
 
+def test_compact_and_forget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In words and as JSON; what is not there is one sentence and code 2."""
+    path = tmp_path / "wane.duckdb"
+    west = Rows.of("west", [10**9], [START], [7])
+    stored(path, {"east": CALLS, "west": west})
+    store = ["--store", str(path)]
+    assert wane.main(["compact", *store, "--dry-run"]) == 0
+    assert re.fullmatch(r".*wane\.duckdb would take [\d.]+ [kM]B; before, [\d.]+ [kM]B\n", capsys.readouterr().out)
+    assert wane.main(["compact", *store, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["after"] == path.stat().st_size
+    assert "source 'north' is not in" in refused(capsys, "forget", *store, "--stream", "calls", "--source", "north")
+    assert wane.main(["forget", *store, "--stream", "calls", "--source", "west"]) == 0
+    assert "1 kept row of stream 'calls' is gone." in capsys.readouterr().out
+    assert asked(capsys, str(path), "--aggregate", "count")["estimate"] == len(CALLS.distinct())
+    assert (
+        wane.main(["forget", *store, "--stream", "calls", "--from", "2000-01-01", "--to", "2100-01-01", "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out) == {
+        "stream": "calls",
+        "whole": False,
+        "rows": len(CALLS.distinct()),
+        "dropped": {},
+    }
+
+
 def test_info_of_an_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing yet: it says what brings something."""
     from store.schema import create_store

@@ -38,6 +38,7 @@ class AskableSample(Askable):
 
     sample: PoissonSample
     parameters: SampleParameters | LadderParameters
+    some_sources: bool = False  # of a sample that was planned for all of them
 
     @classmethod
     def side_by_side(cls, parts: list[AskableSample]) -> AskableSample:
@@ -51,7 +52,8 @@ class AskableSample(Askable):
         units = {part.parameters.unit for part in parts}
         if len(units) > 1:
             raise IncompatibleError(f"samples with different units of time cannot be asked together: {units}")
-        return cls(PoissonSample.side_by_side([part.sample for part in parts]), first.parameters)
+        some = any(part.some_sources for part in parts)
+        return cls(PoissonSample.side_by_side([part.sample for part in parts]), first.parameters, some)
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
@@ -201,7 +203,12 @@ class AskableSample(Askable):
             together = guarantees.lists_hold(self._confidence(question), together=True)
             return guarantees.clauses(interval, guarantees.none_unlisted(found.unlisted), together)
         if self.sample.newest is not None and as_of < self.sample.newest:
-            return guarantees.clauses(interval, guarantees.unplanned("times before the newest event"))
+            kept = guarantees.kept(self.sample.strata.kept_at(as_of))
+            return guarantees.clauses(interval, guarantees.unplanned("times before the newest event"), kept)
+        if self.some_sources:
+            return guarantees.clauses(interval, guarantees.unplanned("some of the sources"))
+        if self.parameters.reduced:
+            return guarantees.clauses(interval, guarantees.unplanned("a sample that was cut to a budget"))
         if question.of_value:
             return guarantees.clauses(interval, guarantees.unplanned(because="it depends on how far values spread"))
         if question.where or question.threshold is not None or isinstance(question.decay, LastEvents):

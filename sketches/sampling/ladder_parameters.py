@@ -75,9 +75,13 @@ class LadderParameters:
             if not least <= value <= most:
                 raise WaneError(f"{name} is {value}; it must lie between {least} and {most}")
         refuse_seed(seed)
-        enough = 1.25 * (float(ndtri(1.0 - delta / 2.0)) / epsilon) ** 2
-        capacity = max(LEAST_CAPACITY, math.ceil(2.0 * detail * enough)) if detail else _MOST_CAPACITY
+        capacity = max(LEAST_CAPACITY, math.ceil(2.0 * detail * _enough(epsilon, delta))) if detail else _MOST_CAPACITY
         return cls(epsilon, delta, detail, capacity, per_source, fine, bits, unit, seed)
+
+    @property
+    def reduced(self) -> bool:
+        """Whether a budget has left less than as of now the accuracy takes."""
+        return self.capacity < 2.0 * _enough(self.epsilon, self.delta)
 
     @property
     def fixed(self) -> tuple[TimeUnit, int, int]:
@@ -111,3 +115,8 @@ class LadderParameters:
         if not (unit.numerator and unit.denominator):
             raise CorruptError("the time unit of a sample is not a number of seconds")
         return cls(epsilon, delta, detail, capacity, per_source, fine, bits, unit, seed)
+
+
+def _enough(epsilon: float, delta: float) -> float:
+    """How many sampled events answer a sum within ε with probability 1 - δ (m in docs/sample.md)."""
+    return 1.25 * (float(ndtri(1.0 - delta / 2.0)) / epsilon) ** 2

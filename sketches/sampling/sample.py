@@ -202,7 +202,7 @@ class Sample(Sketch):
             self.labels,
             self.extremes,
         )
-        return AskableSample(sample, self.parameters)
+        return AskableSample(sample, self.parameters, some_sources=wanted is not None and len(wanted) < len(self.names))
 
     def answer(self, question: Question, *, other: Sample | None = None) -> Estimate:
         """The answer with its interval; `other` is the second sketch of an inner product."""

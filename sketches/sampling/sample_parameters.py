@@ -52,6 +52,11 @@ class SampleParameters:
             copies += 2
         return cls(epsilon, delta, max(capacity, 16), copies, unit, seed)
 
+    @property
+    def reduced(self) -> bool:
+        """Whether it keeps less than the accuracy takes."""
+        return False
+
     def to_bytes(self) -> bytes:
         writer = Writer()
         writer.f64(self.epsilon)

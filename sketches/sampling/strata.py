@@ -75,6 +75,11 @@ class Strata:
             event_exclusion_probability=1.0 - np.exp2(-event_levels),
         )
 
+    def kept_at(self, moment: int) -> float:
+        """The share of the events of a time that is kept; where stretches overlap, the least."""
+        there = (self.oldest <= moment) & (self.newest >= moment)
+        return float(1.0 - self.event_exclusion_probability[there].max(initial=0.0))
+
     @classmethod
     def joined(cls, parts: Sequence[Strata]) -> Strata:
         """The strata of all parts."""

@@ -53,7 +53,9 @@ class Forgotten:
         """In words, a sentence a line."""
         if self.whole:
             return [f"Stream {self.stream!r} and its ledger are gone; `wane ingest` would read its files anew."]
-        found = [f"{counted(self.rows, 'kept row')} of stream {self.stream!r} are gone."]
+        found = [
+            f"{counted(self.rows, 'kept row')} of stream {self.stream!r} {'is' if self.rows == 1 else 'are'} gone."
+        ]
         found += [
             f"{counted(number, 'sketch', 'sketches')} of family {family} had to be dropped whole; "
             "`wane ingest --backfill FROM..TO` builds them again from the files that are left."

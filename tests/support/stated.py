@@ -268,6 +268,7 @@ _FORMS: Sequence[tuple[str, str, _Check]] = (
     ("each by itself", r"each interval of the list holds by itself", _note),  # counted item by item
     ("note", r"rows count as often as they came", _note),
     ("note", r"interval from the sample itself", _note),
+    ("note", r"of the events of that time 1 in [0-9,]+ is kept", _note),
     ("note", r"no error was planned for(?:, as)? .+", _note),
     ("note", r"wider because the counters were aggregated [0-9]+ times", _note),
     # sample: the error that its size was planned for
