@@ -15,7 +15,7 @@ from sketches.formatting import size_text
 from store.database import WAIT, StoreError, connected, create
 from store.schema import TABLES, check, migrate
 
-_NAMES: Final = (
+TABLE_NAMES: Final = (
     "wane",
     "streams",
     "epochs",
@@ -75,7 +75,7 @@ def copy_rows(connection: duckdb.DuckDBPyConnection, to: Path, *statements: str)
     """Write every row of every table to a new store, and execute these statements there."""
     with duckdb.connect(str(to)) as other:
         other.begin()
-        for name in _NAMES:
+        for name in TABLE_NAMES:
             other.execute(f"DELETE FROM {name}")
             other.register("rows_of_table", connection.sql(f"FROM {name}").to_arrow_table())
             other.execute(f"INSERT INTO {name} FROM rows_of_table")

@@ -20,21 +20,8 @@ from store.database import WAIT, StoreError, connected
 from store.keys import is_in_parts
 from store.packed_sources import close_sources, open_sources
 from store.schema import check, migrate
-from store.writing.compacting import compact
+from store.writing.compacting import TABLE_NAMES, compact
 from store.writing.stream_parts import MergedParts, read_parts, stored_sketch, write_parts
-
-_OF_A_STREAM = (
-    "streams",
-    "epochs",
-    "packed_sources",
-    "heads",
-    "segments",
-    "sketches",
-    "set_aside",
-    "runs",
-    "files",
-    "rejects",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +91,9 @@ def forget(
 
 
 def _forget_stream(connection: duckdb.DuckDBPyConnection, stream: str) -> Forgotten:
-    for table in _OF_A_STREAM:
-        connection.execute(f"DELETE FROM {table} WHERE stream = $1", [stream])
+    for table in TABLE_NAMES:
+        if table != "wane":
+            connection.execute(f"DELETE FROM {table} WHERE stream = $1", [stream])
     return Forgotten(stream, whole=True)
 
 
