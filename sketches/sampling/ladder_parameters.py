@@ -18,6 +18,8 @@ from sketches.units import TimeUnit
 DEFAULT_DETAIL: Final = 16
 ALL: Final = 0  # detail that keeps every event
 LEAST_CAPACITY: Final = 16
+_LEAST_EPSILON: Final = 0.001
+_LEAST_DELTA: Final = 1e-9
 _MOST_CAPACITY: Final = 1 << 40
 _MOST_SPAN: Final = 1 << 62
 
@@ -62,10 +64,10 @@ class LadderParameters:
         for name, number in (("epsilon", epsilon), ("delta", delta)):
             if not 0 < number < 1:
                 raise WaneError(f"{name} is {number!r}; it must lie strictly between 0 and 1")
-        if epsilon < 0.001:
-            raise WaneError(f"epsilon is {epsilon}; below 0.001 a sketch is larger than most streams")
-        if delta < 1e-9:
-            raise WaneError(f"delta is {delta}; the least probability of failure is 1e-9")
+        if epsilon < _LEAST_EPSILON:
+            raise WaneError(f"epsilon is {epsilon}; below {_LEAST_EPSILON} a sketch is larger than most streams")
+        if delta < _LEAST_DELTA:
+            raise WaneError(f"delta is {delta}; the least probability of failure is {_LEAST_DELTA:g}")
         for name, least, value, most in (
             ("detail", ALL, detail, 1 << 20),
             ("per_source", 0, per_source, 1 << 31),
@@ -108,7 +110,7 @@ class LadderParameters:
         per_source, fine, bits = reader.u64(), reader.u64(), reader.u8()
         unit = TimeUnit(reader.u64(), reader.u64())
         reader.done()
-        if not (0 < epsilon < 1 and 0 < delta < 1 and 0 < capacity <= _MOST_CAPACITY):
+        if not (_LEAST_EPSILON <= epsilon < 1 and _LEAST_DELTA <= delta < 1 and 0 < capacity <= _MOST_CAPACITY):
             raise CorruptError("the accuracy or size of a sample is out of range")
         if not (FEWEST_BITS <= bits <= MOST_BITS and per_source < 1 << 62 and fine <= _MOST_SPAN):
             raise CorruptError("what a sample keeps is out of range")
