@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,7 +157,9 @@ class AskableSample(Askable):
         """Whether no event that may count was discarded."""
         if isinstance(question.decay, LastEvents):
             return True  # the limits are equal only where every event since the beginning was kept
-        unseen = (largest_unseen(self.sample, question.decay, np.array([as_of]), per) for per in ("unit", "event"))
+        counted: dict[str, Literal["unit", "event"]] = {"weight": "unit", "events": "event"}
+        per = {counted[mass] for mass in question.masses if mass in counted}
+        unseen = (largest_unseen(self.sample, question.decay, np.array([as_of]), one) for one in sorted(per))
         return all(one.contribution[0] == 0 for one in unseen)
 
     def as_of(self, question: Question) -> int:
