@@ -8,17 +8,22 @@ interval is far narrower than one for τ joined with one for the sum. (This is t
 Serfling, Approximation Theorems of Mathematical Statistics, 1980, Chapter 6.)
 
 What has exactly the value τ is on neither side. It adds at most r times the mass of that value, a tie, to the answer.
+
+r is a mean over all events that τ may lie among. Where few of them are heavy, the sum above does not change evenly
+from one to the next: it jumps. How far it is from even, at the worst place that τ may have, is read off the sample and
+added.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from sketches.arrays import Flags, Floats
+from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.sampling.horvitz_thompson import Sums
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.poisson_sample import PoissonSample
@@ -153,8 +158,9 @@ class AboveQuantile:
         middle = value - rate * self.surplus
         spread = self._spread(of_y, of_x, rate)
         tie = rate * self.ties
-        lower = middle - self._deviation(spread, fewer) + np.minimum(tie, 0.0)
-        upper = middle + self._deviation(spread, more) + np.maximum(tie, 0.0)
+        down, up = self._jumps(of_y, of_x, rate)
+        lower = middle - self._deviation(spread, fewer) + np.minimum(tie, 0.0) + down
+        upper = middle + self._deviation(spread, more) + np.maximum(tie, 0.0) + up
         return Estimates(value, lower, upper, self.sums.used)
 
     def mean(self, least: Floats, most: Floats) -> Estimates:
@@ -171,9 +177,24 @@ class AboveQuantile:
         fewer = np.maximum(np.maximum(self._unseen_event * (at - least), 0.0) + self.phi * up, (1.0 - self.phi) * down)
         mass = np.where(self.above.x > 0, self.above.x, 1.0)
         middle = value - rate * self.surplus / mass
-        lower = middle - (self._deviation(spread, fewer) - np.minimum(rate, 0.0) * self.ties) / mass
-        upper = middle + (self._deviation(spread, more) + np.maximum(rate, 0.0) * self.ties) / mass
+        least_jump, most_jump = self._jumps(1.0, -at, rate)
+        lower = middle - (self._deviation(spread, fewer) - np.minimum(rate, 0.0) * self.ties - least_jump) / mass
+        upper = middle + (self._deviation(spread, more) + np.maximum(rate, 0.0) * self.ties + most_jump) / mass
         return Estimates(value, np.clip(lower, least, most), np.clip(upper, least, most), self.sums.used)
+
+    def _jumps(self, of_y: float, of_x: Floats | float, rate: Floats) -> tuple[Floats, Floats]:
+        """How far below and above what the rate says the sum above τ may be, at any place between τ's limits."""
+        inquiry, times = self.inquiry, len(self.ties)
+        found, of_x = np.zeros((2, times)), np.broadcast_to(of_x, times)
+        linear = inquiry.mean_coefficients.linear
+        for at, near in _near(inquiry, inquiry.sample, self.taus):
+            y, x = linear[:, near.rows].reshape(2, 2, -1).sum(axis=1)
+            uneven = (of_y * y + of_x[at] * x - rate[at] * (y if self.by_top else x)) * near.factors
+            from_each = np.append(np.cumsum(uneven[::-1])[::-1][near.begins], 0.0)
+            middle = np.searchsorted(near.values[near.begins], self.taus.middle[at], "left")
+            jumps = from_each - from_each[middle]
+            found[:, at] = jumps.min(), jumps.max()
+        return found[0], found[1]
 
     def _spread(self, of_y: Floats | float, of_x: Floats | float, rate: Floats) -> _Spread:
         """Of the sum that counts an event above τ by these factors, and every event by the rate for its rank."""
@@ -197,6 +218,27 @@ class _Spread(NamedTuple):
     events: Floats
 
 
+class _Near(NamedTuple):
+    """The events between the limits of τ at one time, by value: rows, f of their ages, where each value begins."""
+
+    rows: Rows
+    values: Floats
+    factors: Floats
+    begins: Ints
+
+
+def _near(inquiry: Inquiry, sample: PoissonSample, taus: Taus) -> Iterator[tuple[int, _Near]]:
+    """For each time at which there are any."""
+    firsts = np.searchsorted(sample.sorted_values, taus.low, "left")
+    lasts = np.searchsorted(sample.sorted_values, taus.high, "right")
+    for at in np.flatnonzero(lasts > firsts).tolist():
+        here = slice(int(firsts[at]), int(lasts[at]))
+        rows, values = sample.by_value[here], sample.sorted_values[here]
+        ages = inquiry.as_of[at] - sample.times[rows]
+        factors = np.where(ages >= 0, inquiry.decay(sample.unit.seconds(np.maximum(ages, 0))), 0.0)
+        yield at, _Near(rows, values, factors, np.flatnonzero(np.diff(values, prepend=np.nan) != 0.0))
+
+
 def largest_ties(inquiry: Inquiry, counted: PoissonSample, taus: Taus) -> tuple[Floats, Floats]:
     """At each time the most that the events of one value between the limits of τ weigh, and what all there weigh.
 
@@ -204,18 +246,11 @@ def largest_ties(inquiry: Inquiry, counted: PoissonSample, taus: Taus) -> tuple[
     more often.
     """
     deviations = -float(ndtri((1.0 - inquiry.confidence) / 2.0))
-    values, found, between = counted.sorted_values, np.zeros(len(inquiry.as_of)), np.zeros(len(inquiry.as_of))
-    firsts, lasts = np.searchsorted(values, taus.low, "left"), np.searchsorted(values, taus.high, "right")
-    for at, moment in enumerate(inquiry.as_of.tolist()):
-        rows = counted.by_value[firsts[at] : lasts[at]]
-        if len(rows) == 0:
-            continue
-        ages = moment - counted.times[rows]
-        factors = np.where(ages >= 0, inquiry.decay(counted.unit.seconds(np.maximum(ages, 0))), 0.0)
-        masses = counted.expanded_weights[rows] * factors
-        variances = np.square(masses) * counted.exclusion_probabilities[rows]
-        begins = np.flatnonzero(np.diff(values[firsts[at] : lasts[at]], prepend=np.nan) != 0.0)
-        others = np.add.reduceat(variances, begins) - np.maximum.reduceat(variances, begins)
+    found, between = np.zeros((2, len(inquiry.as_of)))
+    for at, near in _near(inquiry, counted, taus):
+        masses = counted.expanded_weights[near.rows] * near.factors
+        variances = np.square(masses) * counted.exclusion_probabilities[near.rows]
+        others = np.add.reduceat(variances, near.begins) - np.maximum.reduceat(variances, near.begins)
         between[at] = masses.sum()
-        found[at] = (np.add.reduceat(masses, begins) + deviations * np.sqrt(np.maximum(others, 0.0))).max()
+        found[at] = (np.add.reduceat(masses, near.begins) + deviations * np.sqrt(np.maximum(others, 0.0))).max()
     return found, between

@@ -13,7 +13,7 @@ from sketches.question import COUNTINGS
 from sketches.sampling.askable_sample import AskableSample
 from sketches.sampling.value_grid import WORTHWHILE
 from tests.support.oracle import Oracle
-from tests.support.streams import Stream
+from tests.support.streams import STREAMS, Stream
 from tests.support.truth import Truth
 
 DAY = 20_000
@@ -103,6 +103,22 @@ def test_what_lies_above_a_quantile_is_covered_over_seeds(kind: str) -> None:
         missed += (exact < lower - 1e-9 * np.abs(exact)) | (exact > upper + 1e-9 * np.abs(exact))
     assert missed.max() <= binom.ppf(1.0 - 1e-4, seeds, 0.05), questions[int(missed.argmax())]
     assert missed.mean() <= 0.05 * seeds
+
+
+def test_a_sum_that_jumps_at_its_threshold_is_covered() -> None:
+    """Among heavy weights a quantile that is one event too low or too high lets a large part of the sum in or out."""
+    stream = STREAMS["heavy-weights"](8_000, 1)
+    oracle, moment = Oracle(stream), int(np.quantile(stream.t, 0.6))
+    questions = [Question(aggregate, as_of=moment, tau="q0.9") for aggregate in ("correlated-sum", "correlated-mean")]
+    exact = np.array([oracle.answer(question) for question in questions])
+    missed, seeds = np.zeros(len(questions)), 60
+    for seed in range(seeds):
+        sample = Sample.build(
+            Events.of(stream.ids, stream.t, stream.v, stream.w), epsilon=0.1, delta=0.05, detail=1, seed=seed
+        )
+        found = [sample.answer(question) for question in questions]
+        missed += [not one.lower <= truth <= one.upper for one, truth in zip(found, exact, strict=True)]
+    assert missed.max() <= binom.ppf(0.999, seeds, 0.05)
 
 
 def test_a_share_above_a_quantile_is_known_by_definition() -> None:
