@@ -9,10 +9,11 @@ from typing import Final
 import duckdb
 
 from store.database import StoreError, connected, create
+from store.packed_ledger import TABLE as PACKED_LEDGER
 from store.packed_sources import TABLE as PACKED_SOURCES
 from store.packed_sources import UNPACKED, close_sources
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 # A row of `sketches` is one (stream, source, epoch, family), or one of many epochs (`store.keys`); its `generation` is
 # that of the commit which wrote it last. A family whose one sketch of a stream is stored in parts has a row of `heads`
@@ -56,6 +57,7 @@ TABLES: Final = (
     """CREATE TABLE rejects (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows BIGINT NOT NULL,
         examples VARCHAR NOT NULL)""",
+    PACKED_LEDGER,
     f"INSERT INTO wane SELECT {VERSION}, 0, uuid(), uuid()",
 )
 
@@ -119,6 +121,7 @@ MIGRATIONS: Final[dict[int, tuple[Step, ...]]] = {
         SEGMENTS,
         "DROP TABLE labels",
     ),
+    4: (PACKED_LEDGER,),
 }
 
 

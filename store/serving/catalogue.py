@@ -22,6 +22,7 @@ from sketches.holdings import Holdings
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, scope_of, spans_epochs
+from store.packed_ledger import open_ledger
 from store.packed_sources import read_sources
 from store.schema import check
 
@@ -267,13 +268,14 @@ def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue
     """The catalogue in an open connection, in which the payloads of the same generation may be read afterwards."""
     connection.begin()
     generation = check(connection, path)
+    open_ledger(connection)
     rejected = _rejected(connection)
     streams = {
         name: StoredStream(name, TimeUnit(numerator, denominator), epoch, settings, rejected=rejected.get(name))
         for name, numerator, denominator, epoch, settings in connection.execute("FROM streams").fetchall()
     }
     for name, oldest, newest in connection.execute(
-        "SELECT stream, min(oldest), max(newest) FROM files WHERE oldest IS NOT NULL GROUP BY stream, run"
+        "SELECT stream, min(oldest), max(newest) FROM all_files WHERE oldest IS NOT NULL GROUP BY stream, run"
     ).fetchall():
         if name in streams:
             streams[name].spans.append((oldest, newest))
@@ -293,7 +295,7 @@ def _rejected(connection: duckdb.DuckDBPyConnection) -> dict[str, Rejected]:
     """The rejected rows of each stream that has any. A backfill counts no file again, and takes back no reject."""
     rows = connection.execute(
         "SELECT stream, read, rejected, coalesce(reason, 'unknown') FROM (SELECT stream, sum(rows)::BIGINT AS read, "
-        "sum(rejected)::BIGINT AS rejected FROM runs GROUP BY stream HAVING sum(rejected) > 0) LEFT JOIN "
+        "sum(rejected)::BIGINT AS rejected FROM all_runs GROUP BY stream HAVING sum(rejected) > 0) LEFT JOIN "
         "(SELECT stream, arg_max(reason, (rows, reason)) AS reason FROM "
         "(SELECT stream, reason, sum(rows) AS rows FROM rejects GROUP BY ALL) GROUP BY stream) USING (stream)"
     ).fetchall()

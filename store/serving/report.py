@@ -22,6 +22,7 @@ from sketches.registry import FAMILIES, family_of, load
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import ALL_EPOCHS, is_in_parts
+from store.packed_ledger import open_ledger
 from store.packed_sources import read_sources
 from store.schema import check as generation_of
 from store.serving.catalogue import Gap, catalogue_in
@@ -64,7 +65,8 @@ def report(path: Path, wait: float = WAIT, *, check: bool = True) -> dict[str, A
     """
     with connected(path, write=False, wait=wait) as connection:
         generation = generation_of(connection, path)
-        runs = connection.execute("SELECT count(*) FROM runs").fetchall()[0][0]
+        open_ledger(connection)
+        runs = connection.execute("SELECT count(*) FROM all_runs").fetchall()[0][0]
         rows = connection.execute("FROM streams ORDER BY stream").fetchall()
         streams = [
             _stream(connection, name, TimeUnit(numerator, denominator), epoch, settings, check=check)
@@ -114,10 +116,12 @@ def _stream(
     oldest = min((totals.oldest for totals in sources.values()), default=None)
     newest = max((totals.newest for totals in sources.values()), default=None)
     (epochs,) = _row(connection, "SELECT count(*) FROM epochs WHERE stream = $1", name)
-    files, size = _row(connection, "SELECT count(*), coalesce(sum(size), 0)::BIGINT FROM files WHERE stream = $1", name)
+    files, size = _row(
+        connection, "SELECT count(*), coalesce(sum(size), 0)::BIGINT FROM all_files WHERE stream = $1", name
+    )
     repeats, ahead = _row(
         connection,
-        "SELECT coalesce(sum(repeats), 0)::BIGINT, coalesce(sum(ahead), 0)::BIGINT FROM runs WHERE stream = $1",
+        "SELECT coalesce(sum(repeats), 0)::BIGINT, coalesce(sum(ahead), 0)::BIGINT FROM all_runs WHERE stream = $1",
         name,
     )
     described = json.loads(settings)
@@ -188,7 +192,7 @@ def _families(connection: duckdb.DuckDBPyConnection, stream: str) -> list[dict[s
 def _runs(connection: duckdb.DuckDBPyConnection, stream: str) -> list[dict[str, Any]]:
     """The last runs that brought events of this stream, newest first."""
     rows = connection.execute(
-        f"SELECT {', '.join(_RUN)} FROM runs WHERE stream = $1 ORDER BY run DESC LIMIT {_REPORTED_RUNS}", [stream]
+        f"SELECT {', '.join(_RUN)} FROM all_runs WHERE stream = $1 ORDER BY run DESC LIMIT {_REPORTED_RUNS}", [stream]
     ).fetchall()
     return [dict(zip(_RUN, row, strict=True)) for row in rows]
 

@@ -27,6 +27,7 @@ TABLE_NAMES: Final = (
     "runs",
     "files",
     "rejects",
+    "packed_ledger",
 )
 
 

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from store.database import WAIT, StoreError, connected
+from store.packed_ledger import open_ledger, pack_ledger, unpack_ledger
 from store.schema import check, migrate
 from store.writing.run import InputFile, Run
 
@@ -53,8 +54,9 @@ def known_files(path: str | Path, stream: str) -> list[KnownFile]:
 
 def files_in(connection: duckdb.DuckDBPyConnection, stream: str) -> list[KnownFile]:
     """The files of a stream in an open store, by run and path."""
+    open_ledger(connection)
     rows = connection.execute(
-        "SELECT run, path, size, fingerprint, modified, rows, oldest, newest FROM files WHERE stream = $1 "
+        "SELECT run, path, size, fingerprint, modified, rows, oldest, newest FROM all_files WHERE stream = $1 "
         "ORDER BY run, path",
         [stream],
     ).fetchall()
@@ -77,6 +79,7 @@ def write_ledger(
     """
     name = run.stream.name
     _forget(connection, name, run.replaced_files)
+    open_ledger(connection)
     _write_files(connection, name, run.files, generation)
     rejected = sum(reject.rows for reject in run.rejects)
     connection.execute(
@@ -91,10 +94,13 @@ def write_ledger(
             "INSERT INTO rejects VALUES ($1, $2, $3, $4, $5)",
             [generation, name, reject.reason, reject.rows, json.dumps(list(reject.examples), default=str)],
         )
+    pack_ledger(connection, name)
+    open_ledger(connection)
 
 
 def _forget(connection: duckdb.DuckDBPyConnection, stream: str, paths: Sequence[str]) -> None:
     if paths:
+        unpack_ledger(connection, stream)
         connection.execute("DELETE FROM files WHERE stream = $1 AND path IN (SELECT unnest($2))", [stream, list(paths)])
 
 
@@ -132,7 +138,7 @@ def _refuse_repeats(stream: str, files: Sequence[InputFile]) -> None:
 
 def _refuse_known(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
     known = connection.execute(
-        "WITH old AS (FROM files WHERE stream = $1) "
+        "WITH old AS (FROM all_files WHERE stream = $1) "
         "SELECT new.path, old.path, old.run FROM wane_files AS new JOIN old ON new.path = old.path UNION ALL "
         "SELECT new.path, old.path, old.run FROM wane_files AS new JOIN old ON new.fingerprint = old.fingerprint "
         "WHERE new.rows > 0 AND old.rows > 0 ORDER BY ALL",

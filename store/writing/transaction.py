@@ -182,7 +182,7 @@ def _revocation(connection: duckdb.DuckDBPyConnection, stream: Stream) -> dict[s
     if "unique" not in stream.settings:
         return {}
     seen = connection.execute(
-        "SELECT repeats, started FROM runs WHERE stream = $1 AND repeats > 0 ORDER BY run LIMIT 1", [stream.name]
+        "SELECT repeats, started FROM all_runs WHERE stream = $1 AND repeats > 0 ORDER BY run LIMIT 1", [stream.name]
     ).fetchall()
     if not seen or (stream.settings["unique"] is False and not _was_revoked(connection, stream.name)):
         return {}

@@ -71,11 +71,10 @@ def fill_by_epoch(path: Path, by_source: Mapping[str, Rows], **accuracy: Any) ->
 
 
 def migrate_as_it_was(path: Path, to: int) -> None:
-    """Migrate to a version before stores and commits had names."""
+    """Migrate to an earlier version, step by step, each time with a generation of its own."""
     with duckdb.connect(str(path)) as connection:
         ((version,),) = connection.execute("SELECT version FROM wane").fetchall()
         for old in range(version, to):
             for step in MIGRATIONS[old]:
-                assert isinstance(step, str)
-                connection.execute(step)
+                connection.execute(step) if isinstance(step, str) else step(connection)
         connection.execute("UPDATE wane SET version = $1, generation = generation + 1", [to])

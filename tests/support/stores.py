@@ -16,6 +16,7 @@ from sketches.family import Sketch
 from sketches.sampling.integral import Integral
 from sketches.units import SECOND, TimeUnit
 from store import EpochSketches, Run, SketchTables, Stream, commit
+from store.packed_ledger import open_ledger
 from store.packed_sources import unpack
 from tests.support.by_epoch_family import ByEpoch
 from tests.support.streams import Stream as Rows
@@ -93,10 +94,14 @@ def overlapping(rows: Rows, names: Sequence[str], seed: int, share: float = 0.3)
 
 
 def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, sorted: the whole state of a store. The totals of sources are unpacked."""
+    """Every row of every table, sorted: the whole state of a store. Sources and ledger are unpacked."""
     with duckdb.connect(str(path), read_only=True) as connection:
-        names = [row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        if "packed_ledger" in names:
+            open_ledger(connection)
+            names = names - {"packed_ledger", "runs", "files"} | {"all_runs", "all_files"}
         found = {name: sorted(connection.execute(f"FROM {name}").fetchall(), key=repr) for name in sorted(names)}
+    found = {name.removeprefix("all_"): rows for name, rows in found.items()}
     if "packed_sources" in found:
         found["sources"] = [
             (stream, *row) for stream, packed, *_ in found.pop("packed_sources") for row in unpacked(packed)
@@ -121,6 +126,12 @@ def execute(path: Path, statement: str, values: Sequence[object] = ()) -> None:
     """A statement put to the file behind the store's back."""
     with duckdb.connect(str(path)) as connection:
         connection.execute(statement, list(values))
+
+
+def packs(path: Path) -> list[tuple[Any, ...]]:
+    """The packed parts of the ledger: stream, which table, first run, rows, payload."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return connection.execute("FROM packed_ledger ORDER BY ALL").fetchall()
 
 
 def replace_payload(path: Path, source: str, start: int, payload: bytes, family: str = "by-epoch") -> None:

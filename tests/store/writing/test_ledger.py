@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from store import AlreadyIngestedError, InputFile, KnownFile, StoreError, commit, known_files
-from tests.support.stores import STREAM, content, parts, run_of
+from sketches.errors import CorruptError
+from store import AlreadyIngestedError, InputFile, KnownFile, StoreError, commit, forget, known_files
+from store.serving.report import report as report_of
+from tests.support.stores import STREAM, content, execute, flipped, packs, parts, run_of
 from tests.support.streams import STREAMS
 
 ROWS = STREAMS["uniform"](50, 1)
@@ -94,3 +97,84 @@ def test_a_backfill_replaces_what_the_ledger_says_of_a_file(path: Path) -> None:
         (3, "in/a.csv", "changed"),
     ]
     assert [file.fingerprint for file in known_files(path, "other")] == ["aaa"]
+
+
+@pytest.fixture(scope="module")
+def long_lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 12 runs with two files each, where 4 rows are left unpacked and a pack is full with 9."""
+    path = tmp_path_factory.mktemp("ledger") / "wane.duckdb"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("store.packed_ledger._LOOSE", 4)
+        patch.setattr("store.packed_ledger._FULL", 9)
+        for number in range(12):
+            run = run_of(parts({"north": ROWS}) if number == 0 else [], files=_pair(number), repeats=number % 2)
+            commit(path, run)
+        commit(path, run_of([], stream="other", files=[A]))
+    return path
+
+
+def _pair(number: int) -> list[InputFile]:
+    marks = [f"{2 * number + more:032x}" for more in (0, 1)]
+    return [
+        InputFile(f"in/{number:03}-a.csv", 10 + number, marks[0], 5, 10**18 + number, number, number + 3),
+        InputFile(f"in/{number:03}-b.csv", 10, marks[1], 0, -number),
+    ]
+
+
+def test_a_long_ledger_is_packed_and_says_the_same(long_lived: Path) -> None:
+    """Every file and run comes back as it was given, from few bytes."""
+    packed = packs(long_lived)
+    assert {(stream, ledger) for stream, ledger, *_ in packed} == {(STREAM, "runs"), (STREAM, "files")}
+    expected = [
+        KnownFile(
+            number + 1, file.path, file.size, file.fingerprint, file.modified, file.rows, file.oldest, file.newest
+        )
+        for number in range(12)
+        for file in _pair(number)
+    ]
+    assert known_files(long_lived, STREAM) == expected
+    assert len(packed) > 2, "a full pack is left alone"
+    assert [file.path for file in known_files(long_lived, "other")] == ["in/a.csv"]
+    report = report_of(long_lived)
+    assert report["runs"] == 13
+    (stream,) = (one for one in report["streams"] if one["stream"] == STREAM)
+    assert (stream["files"], stream["repeats"], len(stream["runs"])) == (24, 6, 12)
+    assert stream["input_bytes"] == sum(file.size for number in range(12) for file in _pair(number))
+    assert [run["run"] for run in stream["runs"]] == list(range(12, 0, -1))
+
+
+def test_a_packed_file_is_refused_and_may_be_replaced(long_lived: Path, tmp_path: Path) -> None:
+    path = tmp_path / "wane.duckdb"
+    shutil.copyfile(long_lived, path)
+    with pytest.raises(AlreadyIngestedError, match=r"^in/000-a\.csv was ingested by run 1 of"):
+        commit(path, run_of([], files=[InputFile("in/000-a.csv", 1, "new", 1, 1)]))
+    with pytest.raises(
+        AlreadyIngestedError, match=r"^in/new\.csv has the content of in/003-a\.csv, which .* by run 4 "
+    ):
+        commit(path, run_of([], files=[InputFile("in/new.csv", 1, _pair(3)[0].fingerprint, 1, 1)]))
+    changed = InputFile("in/000-a.csv", 11, "not hexadecimal", 60, 2)
+    commit(path, run_of([], files=[changed], replaced_files=["in/000-a.csv"]))
+    found = known_files(path, STREAM)
+    assert len(found) == 24
+    assert [(file.run, file.fingerprint) for file in found if file.path == "in/000-a.csv"] == [(14, "not hexadecimal")]
+    assert packs(path) == [], "and what is left is few enough to be kept as it is"
+
+
+def test_a_damaged_pack_is_an_error(long_lived: Path, tmp_path: Path) -> None:
+    """It does not let a file be counted twice."""
+    path = tmp_path / "wane.duckdb"
+    shutil.copyfile(long_lived, path)
+    payload = next(row[-1] for row in packs(path) if row[1] == "files")
+    execute(path, "UPDATE packed_ledger SET payload = $1 WHERE ledger = 'files'", [flipped(payload, len(payload) // 2)])
+    with pytest.raises(CorruptError, match="packed part of the ledger"):
+        known_files(path, STREAM)
+    with pytest.raises(CorruptError, match="packed part of the ledger"):
+        commit(path, run_of([], files=[InputFile("in/new.csv", 1, "new", 1, 1)]))
+
+
+def test_a_forgotten_stream_leaves_no_ledger(long_lived: Path, tmp_path: Path) -> None:
+    path = tmp_path / "wane.duckdb"
+    shutil.copyfile(long_lived, path)
+    forget(path, STREAM)
+    assert known_files(path, STREAM) == []
+    assert len(known_files(path, "other")) == 1
