@@ -50,9 +50,15 @@ def read_planes(data: memoryview | bytes, position: int, rows: int) -> tuple[Wor
 
 def write_block(data: bytes) -> bytes:
     """Bytes, deflated where that helps, behind their form and length."""
-    deflated = zlib.compress(data, _LEVEL) if data else data
+    deflated = _deflated(data) if data else data
     form, content = (_DEFLATED, deflated) if len(deflated) < _WORTHWHILE * len(data) else (_RAW, data)
     return bytes([form]) + len(content).to_bytes(4, "little") + content
+
+
+def _deflated(data: bytes) -> bytes:
+    """The shorter of two: where bytes repeat in no order, looking for repeats costs more than it saves."""
+    coder = zlib.compressobj(strategy=zlib.Z_HUFFMAN_ONLY)
+    return min(zlib.compress(data, _LEVEL), coder.compress(data) + coder.flush(), key=len)
 
 
 def read_block(data: memoryview | bytes, position: int, size: int) -> tuple[bytes, int]:
