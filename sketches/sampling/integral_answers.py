@@ -54,6 +54,8 @@ class Asked:
         if not self.floors:
             return found
         if self.question.aggregate in SUMS:
+            if self.question.threshold is not None:  # the quantile of what is left may be any other value
+                lower, upper = np.zeros(1), self.copies.sums(matching(_everything), everything=True)[2]
             return value, lower - self._gained(value), upper + self._lost
         ends = (0.0, 1.0)
         if self.question.aggregate in ("quantile", "median"):

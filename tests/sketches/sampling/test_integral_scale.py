@@ -156,6 +156,22 @@ def built(**own: object) -> Built:
     return Built({"decay": FADING, **own}, {"counting": "events"}, 3600.0)
 
 
+@pytest.mark.parametrize(("low", "high"), [(9, 1), (1, 9)], ids=["the faded one is low", "the faded one is high"])
+def test_a_quantile_of_floored_weights_may_be_another_value(low: int, high: int) -> None:
+    """Rounding down takes all of an event that has faded below 1, so τ may lie elsewhere: nothing above it is sure."""
+    decay = "poly:alpha=0.98,unit=0.7526s"
+    values, weights, times = np.array([high, low, low, low]), np.array([100, 1, 1, 1]), np.array([0, 100, 100, 100])
+    events = Events.of(range(4), times, values, weights)
+    masses = weights * parse_decay(decay)(100.0 - times)
+    assert masses[0] < 1.0
+    integral = Integral.build(events, decay=decay, scale=1, counting="weight")
+    for phi in (0.1, 0.9):
+        found = integral.answer(Question("correlated-count", decay, tau=f"q{phi}", counting="weight", as_of=100))
+        by_value = np.argsort(values, kind="stable")
+        tau = values[by_value][np.searchsorted(np.cumsum(masses[by_value]), phi * masses.sum())]
+        assert found.lower <= masses[values >= tau].sum() <= found.upper
+
+
 def test_floored_weights_never_compete() -> None:
     """With scale = 1 under a smooth decay the family promises nothing; under a window the scale is 1 anyway."""
     question = Question("count", FADING)
