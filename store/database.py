@@ -7,7 +7,9 @@ after the other could keep a writer out for ever. So a writer holds a lock of it
 
 from __future__ import annotations
 
+import glob
 import re
+import shutil
 import tempfile
 import threading
 import time
@@ -18,7 +20,7 @@ from typing import Final
 
 import duckdb
 
-from sketches.errors import WaneError
+from sketches.errors import CorruptError, WaneError
 from store.locks import closed_to_readers, wait_for_writer
 
 # Readable by every DuckDB from 1.4 on, whichever newer one wrote it.
@@ -40,6 +42,7 @@ _DAMAGED: Final = (
 )
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.05
 _VACUUM_TASKS: Final = 100  # DuckDB's own default
+_NEW, _COPY = ".new-", ".settled"  # ends of the names of what is not finished yet
 _IN_THIS_PROCESS = threading.RLock()
 
 
@@ -64,6 +67,8 @@ def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb
             yield connection
         except duckdb.Error as error:
             raise StoreError(_unusable(path, error)) from error
+        except CorruptError as error:
+            raise StoreError(f"{path} is damaged: {error}; restore it from a backup") from error
         finally:
             connection.close()
 
@@ -90,18 +95,20 @@ def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
 def create(path: Path, statements: list[str]) -> None:
     """Create a file and execute these statements in it. The file gets its name only when it is complete.
 
-    Another process may create it at the same time, in a folder of its own. The file of the first to finish is kept.
+    Another process may create it at the same time, in a folder of its own. The file of the first to finish is kept, and
+    its first commit removes the folders of the others.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}{_NEW}", dir=path.parent) as folder:
             unfinished = Path(folder, path.name)
             write_new(unfinished, statements)
             with suppress(FileExistsError):
                 path.hardlink_to(unfinished)  # unlike a rename, this never takes the place of another file
-    except OSError as error:
-        raise StoreError(f"{path} cannot be created: {error.strerror}") from error
-    except duckdb.Error as error:
-        raise StoreError(f"{path} cannot be created: {_first_line(error)}") from error
+    except (OSError, duckdb.Error) as error:
+        if path.exists():
+            return
+        reason = error.strerror if isinstance(error, OSError) else _first_line(error)
+        raise StoreError(f"{path} cannot be created: {reason}") from error
 
 
 def write_new(path: Path, statements: list[str]) -> None:
@@ -111,6 +118,20 @@ def write_new(path: Path, statements: list[str]) -> None:
         for statement in statements:
             connection.execute(statement)
         connection.execute("CHECKPOINT")
+
+
+def copy_of(path: Path) -> Path:
+    """Where a store is written anew, before that takes the place of its file."""
+    return path.with_name(f".{path.name}{_COPY}")
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what killed processes left beside a store; only whoever has it open for writing may."""
+    unfinished = copy_of(path)
+    for left in (unfinished, unfinished.with_name(f"{unfinished.name}.wal")):
+        left.unlink(missing_ok=True)
+    for folder in path.parent.glob(f".{glob.escape(path.name)}{_NEW}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def bytes_used(connection: duckdb.DuckDBPyConnection) -> int:

@@ -4,7 +4,8 @@ deleted."""
 from __future__ import annotations
 
 import shutil
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 import duckdb
 
 from sketches.formatting import size_text
-from store.database import WAIT, StoreError, connected, create
+from store.database import WAIT, StoreError, connected, copy_of, remove_unfinished, write_new
 from store.schema import TABLES, check, migrate
 
 TABLE_NAMES: Final = (
@@ -58,21 +59,40 @@ def compact(path: str | Path, *, wait: float = WAIT, dry_run: bool = False) -> C
         raise StoreError(f"{file} does not exist; `wane ingest` creates it")
     migrate(file, wait)
     before = file.stat().st_size
-    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
-        unfinished = Path(folder, file.name)
-        with connected(file, write=True, wait=wait) as connection:
-            check(connection, file)
-            connection.execute("CHECKPOINT")  # so that no write-ahead log is left behind
-            create(unfinished, list(TABLES))
-            copy_rows(connection, unfinished, "UPDATE wane SET generation = generation + 1, commit = uuid()")
-            if not dry_run:  # while the old file is still locked: nobody can commit to it in between
-                shutil.copymode(file, unfinished)
-                unfinished.replace(file)
-            after = (unfinished if dry_run else file).stat().st_size
+    with connected(file, write=True, wait=wait) as connection:
+        check(connection, file)
+        connection.execute("CHECKPOINT")  # so that no write-ahead log is left behind
+        more = "UPDATE wane SET generation = generation + 1, commit = uuid()"
+        with written_anew(connection, file, more) as copy:
+            after = copy.stat().st_size
+            if dry_run:
+                copy.unlink()
+            else:
+                copy.replace(file)
     return Compacted(file, before, after, dry_run)
 
 
-def copy_rows(connection: duckdb.DuckDBPyConnection, to: Path, *statements: str) -> None:
+@contextmanager
+def written_anew(connection: duckdb.DuckDBPyConnection, file: Path, *statements: str) -> Iterator[Path]:
+    """A whole copy of a store beside its file, to be put in the file's place or removed.
+
+    That must happen while the old file is locked by this connection: nobody can commit to it in between. It holds what
+    the connection sees, an open transaction included, and what the statements do to it. Whoever is killed meanwhile
+    leaves the file as it is, and the next one who writes removes the copy.
+    """
+    remove_unfinished(file)
+    copy = copy_of(file)
+    try:
+        write_new(copy, list(TABLES))
+        _copy_rows(connection, copy, *statements)
+        shutil.copymode(file, copy)
+        yield copy
+    except BaseException:
+        remove_unfinished(file)
+        raise
+
+
+def _copy_rows(connection: duckdb.DuckDBPyConnection, to: Path, *statements: str) -> None:
     """Write every row of every table to a new store, and execute these statements there."""
     with duckdb.connect(str(to)) as other:
         other.begin()

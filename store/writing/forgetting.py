@@ -1,13 +1,14 @@
 """Taking events out of a store for good: a stream, a source, a range of times.
 
 Sketches in parts lose exactly these events. A sketch of an epoch that cannot lose some of its events is dropped, and is
-a gap until a backfill builds it again. Examples of rejected rows go too, and the file is written anew, so that no byte
-of what was forgotten is left in it.
+a gap until a backfill builds it again. Examples of rejected rows go too. What is left is written to a new file, which
+takes the place of the old one: all of it happens or nothing, and no byte of what was forgotten is left in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from store.database import WAIT, StoreError, connected
 from store.keys import is_in_parts
 from store.packed_sources import close_sources, open_sources
 from store.schema import check, migrate
-from store.writing.compacting import TABLE_NAMES, compact
+from store.writing.compacting import TABLE_NAMES, written_anew
 from store.writing.stream_parts import MergedParts, read_parts, stored_sketch, write_parts
 
 
@@ -61,7 +62,7 @@ def forget(
     wait: float = WAIT,
 ) -> Forgotten:
     """Forget a stream, or its events of some sources, or those from `begin` to before `end`, or both at once."""
-    file = Path(path)
+    file = Path(path).resolve()  # a link stays one
     if not file.exists():
         raise StoreError(f"{file} does not exist; `wane ingest` creates it")
     if begin is not None and end is not None and begin >= end:
@@ -72,6 +73,7 @@ def forget(
         known = {name for (name,) in connection.execute("SELECT stream FROM streams").fetchall()}
         if stream not in known:
             raise StoreError(f"stream {stream!r} is not in the store; it holds {', '.join(sorted(known)) or 'none'}")
+        connection.execute("CHECKPOINT")  # so that no write-ahead log is left behind
         connection.begin()
         try:
             if not sources and begin is None and end is None:
@@ -81,12 +83,13 @@ def forget(
                 found = _forget_events(connection, stream, list(sources), span, generation)
             connection.execute("UPDATE rejects SET examples = '[]' WHERE stream = $1", [stream])
             connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
-            connection.commit()
+            with written_anew(connection, file) as copy:
+                connection.rollback()  # the old file stays as it is, with all that is to be forgotten, until it goes
+                copy.replace(file)
         except BaseException:
-            connection.rollback()
+            with suppress(duckdb.Error):  # it may be rolled back already
+                connection.rollback()
             raise
-        connection.execute("CHECKPOINT")
-    compact(file, wait=wait)
     return found
 
 
@@ -108,14 +111,17 @@ def _forget_events(
     for (family,) in heads:
         if family not in FAMILIES:
             raise StoreError(f"family {family!r} of stream {stream!r} is not known to this version of wane")
-        sketch, damaged = stored_sketch(read_parts(connection, stream, family))
+        held = read_parts(connection, stream, family)
+        sketch, damaged = stored_sketch(held)
         if sketch is None:
             continue
         left = sketch.without(*span, sources or None)
+        parts = left.parts(epoch)
+        if left.kept < sketch.kept or damaged or parts.head != held.head:
+            write_parts(connection, stream, [MergedParts(family, parts, (), damaged)], generation)
         rows += sketch.kept - left.kept
-        write_parts(connection, stream, [MergedParts(family, left.parts(epoch), (), damaged)], generation)
-    dropped = _drop_sketches(connection, stream, sources, span)
-    _subtract(connection, stream, sources, span)
+    gone, dropped = _drop_sketches(connection, stream, sources, span)
+    _subtract(connection, stream, sources, span, found=rows + gone > 0)
     close_sources(connection)
     return Forgotten(stream, whole=False, rows=rows, dropped=dropped)
 
@@ -130,8 +136,8 @@ def _check_sources(connection: duckdb.DuckDBPyConnection, stream: str, sources: 
 
 def _drop_sketches(
     connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int]
-) -> dict[str, int]:
-    """Drop the sketches of epochs that hold such events; how many of each family hold others too."""
+) -> tuple[int, dict[str, int]]:
+    """Drop the sketches of epochs that hold such events; how many, and how many of each family hold others too."""
     mine = "stream = $1 AND ($2 = [] OR source IN (SELECT unnest($2)) OR source = '')"
     touched = f"{mine} AND (length = 0 OR (start + length > $3 AND start < $4))"
     values = [stream, sources, *span]
@@ -140,14 +146,21 @@ def _drop_sketches(
         "(length = 0 OR start < $3 OR start + length > $4) GROUP BY family",
         values,
     ).fetchall()
+    gone = 0
     for table in ("sketches", "set_aside"):
-        connection.execute(f"DELETE FROM {table} WHERE {touched}", values)
-    return {family: number for family, number in others if not is_in_parts(family) or number}
+        gone += len(connection.execute(f"DELETE FROM {table} WHERE {touched} RETURNING 1", values).fetchall())
+    return gone, {family: number for family, number in others if not is_in_parts(family) or number}
 
 
-def _subtract(connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int]) -> None:
+def _subtract(
+    connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int], *, found: bool
+) -> None:
     """Take the forgotten events off the totals. Which source had how many in which epoch is not kept: each epoch loses
-    the share that the range has of its time, and the share that the sources have of all events."""
+    the share that the range has of its time, and the share that the sources have of all events.
+
+    Where nothing was found to forget, only epochs that lie inside the range go: whoever is not sure that it was done
+    may do it again, and loses nothing twice.
+    """
     part = 1.0
     if sources:
         mine, whole = connection.execute(
@@ -159,8 +172,9 @@ def _subtract(connection: duckdb.DuckDBPyConnection, stream: str, sources: list[
     left = "(1 - $4 * greatest(0, least(start + length, $3) - greatest(start, $2)) / length)"
     before = _events(connection, stream)
     connection.execute(
-        f"UPDATE epochs SET events = round(events * {left})::BIGINT, weight = weight * {left} WHERE stream = $1",
-        [stream, *span, part],
+        f"UPDATE epochs SET events = round(events * {left})::BIGINT, weight = weight * {left} "
+        f"WHERE stream = $1 AND ($5 OR {left} <= 0)",
+        [stream, *span, part, found],
     )
     connection.execute("DELETE FROM epochs WHERE stream = $1 AND events <= 0", [stream])
     after = _events(connection, stream)

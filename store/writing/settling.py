@@ -3,15 +3,13 @@ free: after a commit that rewrites most of a store, the file has twice the size 
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
-from store.database import bytes_used, file_bytes, write_new
-from store.schema import TABLES
-from store.writing.compacting import copy_rows
+from store.database import bytes_used, file_bytes, remove_unfinished
+from store.writing.compacting import written_anew
 
 _ROOM: Final = 1.3  # times what is in use that a file may take
 _MORE: Final = 1 << 17  # bytes besides
@@ -44,17 +42,12 @@ def settle(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
     """Write the store anew beside its file where that has much free room, and put it in its place.
 
     To write rows once more inside the file is not enough: where they are more than before, the last of them come to lie
-    behind all the free room. The copy is the same commit. Whoever is killed meanwhile leaves the file as it is, and the
-    next commit removes the copy.
+    behind all the free room. The copy is the same commit.
     """
     file = file.resolve()  # a link stays one
-    unfinished = file.with_name(f".{file.name}.settled")
-    for left in (unfinished, unfinished.with_name(f"{unfinished.name}.wal")):
-        left.unlink(missing_ok=True)
     size = file_bytes(connection)
     if size <= _ROOM * bytes_used(connection) + _MORE and size <= _ROOM * _held_bytes(connection) + _MUCH_MORE:
+        remove_unfinished(file)
         return
-    write_new(unfinished, list(TABLES))
-    copy_rows(connection, unfinished)
-    shutil.copymode(file, unfinished)
-    unfinished.replace(file)  # while the old file is locked: nobody can commit to it in between
+    with written_anew(connection, file) as copy:
+        copy.replace(file)

@@ -1,0 +1,386 @@
+"""Operations on a store that are killed amid their work, and what the store must be afterwards.
+
+An operation makes a store, then changes it. Its child process is killed with SIGKILL: some time after it began, or by
+itself before it executes the n-th line of the store's code, so that every rename, commit and checkpoint gets its turn.
+Then the store must be in one of the states that are known from a run in peace, and the same operation once more must
+bring it to the same end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import wane
+from sketches.errors import WaneError
+from sketches.registry import FAMILIES
+from store import AlreadyIngestedError, EpochSketches, InputFile, Reject, Run, commit
+from store.database import WAIT, create
+from store.schema import TABLES, migrate
+from tests.support.old_stores import LEDGER_1, VERSION_1, fill_by_epoch, migrate_as_it_was
+from tests.support.paths import ROOT
+from tests.support.stores import EPOCH, PROCESSES, STREAM, beside, content, events, overlapping, parts, run_of
+from tests.support.streams import START, STREAMS
+from tests.support.streams import Stream as Rows
+
+SOURCES = ("east", "west", "south")
+OTHER = "readings"  # a stream that no operation may touch
+BUILD: dict[str, dict[str, Any]] = {
+    "sample": {"detail": 1},  # thins out a few thousand rows
+    "integral": {"decay": "window:20m"},
+    "histogram": {},
+    "qdigest": {},
+    "exponential": {"decay": "exp:half_life=20m"},
+    "retractable": {"decay": "exp:half_life=20m"},
+    "ecm": {},
+}
+_PATIENCE: Final = 120.0  # seconds
+_VOLATILE: Final = frozenset({"elapsed_ms", "generation"})
+_QUESTIONS: Final = (
+    ("sum", "--decay", "exp:half_life=20m", "--counting", "weight"),
+    ("count", "--decay", "none", "--source", "east"),
+)
+
+Tables = dict[str, list[tuple[Any, ...]]]
+
+
+class Size(NamedTuple):
+    """How many events a run brings, and into sketches of which families."""
+
+    rows: int
+    families: tuple[str, ...] = tuple(BUILD)
+
+
+class Operation(NamedTuple):
+    """How a store is made and what is then done to it; `between` leads to states on the way that are whole as well.
+
+    `ready` is worked out before it begins; the words `gone` must not be in the file's bytes once it is done.
+    """
+
+    make: Callable[[Path, Size], None]
+    change: Callable[[Path, Size], None]
+    ready: Callable[[Size], object] = len
+    between: tuple[Callable[[Path], None], ...] = ()
+    gone: tuple[bytes, ...] = ()
+
+
+def _parts(by_source: Mapping[str, Rows], families: Sequence[str]) -> list[EpochSketches]:
+    """The rows of every source cut into epochs, with sketches of these families."""
+    found = []
+    for one in parts(by_source, families=()):
+        rows = by_source[one.source]
+        inside = events(rows.take((rows.t >= one.start) & (rows.t < one.start + one.length)))
+        built = [FAMILIES[name].build(inside, epsilon=0.2, **BUILD[name]) for name in families]  # type: ignore[attr-defined]
+        found.append(replace(one, sketches=built))
+    return found
+
+
+@cache
+def _run(number: int, size: Size, stream: str = STREAM, sources: tuple[str, ...] = SOURCES) -> Run:
+    """What run `number` brings: so many events, many of them late, and a line in every table of the ledger."""
+    rows = STREAMS["late"](size.rows, 1).distinct()
+    rows = Rows.of("late", rows.ids + number * 10**7, rows.t + 900 * number, rows.v, rows.w)
+    return run_of(
+        _parts(overlapping(rows, sources, 3), size.families),
+        stream=stream,
+        rows=len(rows),
+        files=[InputFile(f"{number}.parquet", number, f"f{number}", number, number)],
+        rejects=[Reject("no time", number, [f"rejected {number}"])],
+    )
+
+
+def _make_nothing(path: Path, size: Size) -> None:
+    """There is no store yet."""
+
+
+def _make(path: Path, size: Size) -> None:
+    commit(path, [_run(1, size), _run(1, Size(300, ("sample", "qdigest")), OTHER, ("a", "b"))])
+
+
+def _second(size: Size) -> Run:
+    return _run(2, size)
+
+
+def _ingest(path: Path, size: Size) -> None:
+    commit(path, _second(size))
+
+
+def _make_and_ingest(path: Path, size: Size) -> None:
+    _make(path, size)
+    _ingest(path, size)
+
+
+def _make_old(path: Path, size: Size) -> None:
+    create(path, [*VERSION_1, *LEDGER_1])
+    rows = STREAMS["late"](size.rows, 1).distinct()
+    busy = int(rows.t.min()) // EPOCH * EPOCH + 2 * EPOCH  # until then epochs are thinned, later ones complete
+    rows = rows.take((rows.t < busy) | (rows.ids % 16 == 0))
+    fill_by_epoch(path, overlapping(rows, SOURCES, 3), epsilon=0.2)
+    migrate_as_it_was(path, 3)
+
+
+def _late(size: Size) -> Run:
+    return _run(2, Size(size.rows // 4, ("sample",)))
+
+
+def _move(path: Path, size: Size) -> None:
+    commit(path, _late(size))
+
+
+def _command(*arguments: str) -> Callable[[Path, Size], None]:
+    """A command of wane's that changes the store."""
+
+    def change(path: Path, size: Size) -> None:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = wane.main([arguments[0], "--store", str(path), *arguments[1:]])
+        if code:
+            raise WaneError(said.getvalue())
+
+    return change
+
+
+_SOME: Final = ("--from", str(START + 900), "--to", str(START + 2000))
+_CALLS: Final = ("forget", "--stream", STREAM)
+OPERATIONS: Final[dict[str, Operation]] = {
+    "ingest": Operation(_make, _ingest, _second),
+    "ingest, first run": Operation(_make_nothing, _ingest, _second, (lambda path: create(path, list(TABLES)),)),
+    "migration": Operation(_make_old, _move, _late, (lambda path: migrate(path, WAIT),)),
+    "compaction": Operation(_make_and_ingest, _command("compact")),
+    "forgetting a range": Operation(_make_and_ingest, _command(*_CALLS, *_SOME)),
+    "forgetting a source": Operation(
+        _make_and_ingest, _command(*_CALLS, "--source", SOURCES[2]), gone=(SOURCES[2].encode(),)
+    ),
+    "forgetting a stream": Operation(_make_and_ingest, _command(*_CALLS), gone=(STREAM.encode(),)),
+}
+
+
+class Moment(NamedTuple):
+    """When a process dies: so many seconds after it began, or before it executes a line of the store's code."""
+
+    seconds: float | None = None
+    line: int | None = None
+
+
+def _child(name: str, path: Path, size: Size, line: int | None, ready: Connection) -> None:
+    """Do it, and say when it begins and how many lines it took; kill itself before a line where one is given."""
+    OPERATIONS[name].ready(size)
+    done = 0
+    folder = str(ROOT / "store")
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal done
+        if not frame.f_code.co_filename.startswith(folder):
+            return None
+        if event == "line":
+            done += 1
+            if done == line:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    ready.send(0)
+    if line is not None:
+        sys.settrace(trace)
+    OPERATIONS[name].change(path, size)
+    sys.settrace(None)
+    ready.send(done)
+
+
+def cut(name: str, path: Path, size: Size, moment: Moment) -> tuple[float, int | None]:
+    """Do it in a process that is killed at a moment; the seconds it had, and its lines where it came to its end."""
+    here, there = PROCESSES.Pipe(duplex=False)
+    child = PROCESSES.Process(target=_child, args=(name, path, size, moment.line, there))
+    child.start()
+    there.close()
+    try:
+        assert here.poll(_PATIENCE), "the child did not begin"
+        here.recv()
+        began = time.perf_counter()
+        lines = None
+        if here.poll(_PATIENCE if moment.seconds is None else moment.seconds):
+            with contextlib.suppress(EOFError):
+                lines = here.recv()
+        taken = time.perf_counter() - began
+    finally:
+        child.kill()
+        child.join()
+        here.close()
+    return taken, lines
+
+
+def tables_of(path: Path) -> Tables | None:
+    """All that a store holds but for its random names; None where there is no store."""
+    if not path.exists():
+        return None
+    found = content(path)
+    return found | {"wane": [row[:2] for row in found["wane"]]}
+
+
+def answers_of(path: Path) -> list[Any]:
+    """What the command line says of a store, without what tells how long it took."""
+    found = [_said("info", "--store", str(path))]
+    asked = [(STREAM, one) for one in _QUESTIONS] + [(OTHER, _QUESTIONS[0])]
+    for stream, question in asked:
+        found.append(_said("query", "--store", str(path), "--stream", stream, "--aggregate", *question))
+    return found
+
+
+def _said(*arguments: str) -> Any:
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        code = wane.main([*arguments, "--json"])
+    return _steady(json.loads(output.getvalue())) if code == 0 else errors.getvalue()
+
+
+def _steady(shape: Any) -> Any:
+    if isinstance(shape, dict):
+        return {key: _steady(value) for key, value in shape.items() if key not in _VOLATILE}
+    return [_steady(one) for one in shape] if isinstance(shape, list) else shape
+
+
+class State(NamedTuple):
+    """A state that a store may be in: all of its rows, and what it says to questions."""
+
+    name: str
+    tables: Tables | None
+    answers: list[Any]
+
+    @classmethod
+    def of(cls, name: str, path: Path) -> State:
+        return cls(name, tables_of(path), answers_of(path))
+
+
+@dataclass
+class Landed:
+    """What kills of an operation led to."""
+
+    kills: int = 0
+    states: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+    doubled: int = 0
+    left: int = 0  # the most files that lay beside a store after a kill
+    stay: int = 0  # the most that lay there after the next run, too
+    faults: list[str] = field(default_factory=list)
+
+
+class Scene:
+    """An operation in a folder: its states as they are in peace, and kills of it."""
+
+    def __init__(self, name: str, folder: Path, size: Size) -> None:
+        self.name, self.size, self.landed = name, size, Landed()
+        self.operation = OPERATIONS[name]
+        self.path = folder / "store" / "wane.duckdb"
+        self._template = folder / "template.duckdb"
+        self.path.parent.mkdir(parents=True)
+        self.operation.make(self.path, size)
+        if self.path.exists():
+            shutil.copyfile(self.path, self._template)
+        self.states = [State.of("before", self.path)]
+        for lead in self.operation.between:
+            lead(self.path)
+            self.states.append(State.of("between", self.path))
+        self.anew()
+        _, lines = cut(name, self.path, size, Moment(line=-1))
+        assert lines is not None, "the operation failed in peace"
+        self.lines = lines
+        self.states.append(State.of("after", self.path))
+        self.anew()
+        self.seconds, _ = cut(name, self.path, size, Moment())
+
+    def anew(self) -> None:
+        """A folder with the store as it was made and nothing else."""
+        shutil.rmtree(self.path.parent)
+        self.path.parent.mkdir()
+        if self._template.exists():
+            shutil.copyfile(self._template, self.path)
+
+    def kill(self, moment: Moment) -> None:
+        """Kill once, look at the store as a user would, and write down what is found."""
+        landed = self.landed
+        cut(self.name, self.path, self.size, moment)
+        landed.kills += 1
+        left = beside(self.path)
+        landed.left = max(landed.left, len([one for one in left if not one.endswith(".wal")]))
+        state = self._state()
+        landed.states[state.name if state else "neither"] += 1
+        if state is None:
+            self._blame(moment)
+        elif answers_of(self.path) != state.answers:
+            landed.faults.append(f"{moment}: the store is as {state.name}, but answers otherwise")
+        elif state.name == "after":
+            self._check_gone(moment)
+
+    def finish(self) -> None:
+        """Do it again, in peace: the store is as if it had never been killed, and nothing is left beside it."""
+        with contextlib.suppress(AlreadyIngestedError, WaneError):
+            self.operation.change(self.path, self.size)
+        last = self.states[-1]
+        now = tables_of(self.path)
+        if now is None or last.tables is None or now | {"wane": []} != last.tables | {"wane": []}:
+            self.landed.faults.append("done again after a kill, the store differs from one that was not killed")
+        if answers_of(self.path) != last.answers:
+            self.landed.faults.append("done again after a kill, the store answers otherwise")
+        self._check_gone(None)
+        left = beside(self.path)
+        self.landed.stay = max(self.landed.stay, len(left))
+        if left:
+            self.landed.faults.append(f"left for ever: {', '.join(left)}")
+
+    def is_before(self) -> bool:
+        return tables_of(self.path) == self.states[0].tables
+
+    def _state(self) -> State | None:
+        now = tables_of(self.path)
+        return next((state for state in self.states if state.tables == now), None)
+
+    def _blame(self, moment: Moment) -> None:
+        """Count rows that should be there in any case, and rows that should not."""
+        before, after, now = (
+            Counter((name, repr(row)) for name, rows in (tables or {}).items() for row in rows)
+            for tables in (self.states[0].tables, self.states[-1].tables, tables_of(self.path))
+        )
+        self.landed.lost += ((before & after) - now).total()
+        self.landed.doubled += (now - (before | after)).total()
+        self.landed.faults.append(f"{moment}: the store is in no state that it may be in")
+
+    def _check_gone(self, moment: Moment | None) -> None:
+        files = [file for file in self.path.parent.rglob("*") if file.is_file()]
+        for word in self.operation.gone:
+            found = [file.name for file in files if word in file.read_bytes()]
+            if found:
+                self.landed.faults.append(f"{moment}: {word!r} was forgotten, and is in {', '.join(found)}")
+
+
+def moment_of(number: int, scene: Scene, rng: np.random.Generator) -> Moment:
+    """In turns: any moment of the operation, one of its last third, before any line of the store's code."""
+    if number % 3 == 2:
+        return Moment(line=int(rng.integers(1, scene.lines + 1)))
+    return Moment(seconds=scene.seconds * rng.uniform(0.0 if number % 3 == 0 else 0.67, 1.0))
+
+
+def killed(name: str, folder: Path, size: Size, kills: int, seed: int) -> Landed:
+    """Kill an operation so many times. Every other time the next one starts with what the last one left."""
+    scene = Scene(name, folder, size)
+    rng = np.random.default_rng(seed)
+    for number in range(kills):
+        scene.kill(moment_of(number, scene, rng))
+        if scene.landed.states["neither"] or number % 2 or number == kills - 1 or not scene.is_before():
+            scene.finish()
+            scene.anew()
+    return scene.landed
