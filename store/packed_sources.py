@@ -89,7 +89,10 @@ def read_sources(connection: duckdb.DuckDBPyConnection, stream: str) -> SourceCo
     """The sources of a stream; none where it holds no events."""
     rows = connection.execute("SELECT payload FROM packed_sources WHERE stream = $1", [stream]).fetchall()
     if rows:
-        return unpack(rows[0][0])
+        try:
+            return unpack(rows[0][0])
+        except CorruptError as error:
+            raise CorruptError(f"stream {stream!r}: {error}") from error
     none = np.empty(0, np.int64)
     return SourceColumns((), none, np.empty(0), none, none, none)
 

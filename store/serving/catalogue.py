@@ -17,8 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from sketches.arrays import Ints
+from sketches.errors import QuestionError
 from sketches.family import Scope
+from sketches.formatting import listed
 from sketches.holdings import Holdings
+from sketches.suggestions import did_you_mean
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, scope_of, spans_epochs
@@ -256,6 +259,18 @@ class Catalogue:
     generation: int
     streams: dict[str, StoredStream]
     name: tuple[str, str] = ("", "")
+
+    def stream(self, name: str) -> StoredStream:
+        """The stream of this name; `QuestionError` where there is none, or none any more."""
+        check_known("stream", name, list(self.streams))
+        return self.streams[name]
+
+
+def check_known(what: str, name: str, names: Sequence[str]) -> None:
+    """Refuse a name that is not among those in the store, and say which are."""
+    if name not in names:
+        known = listed(sorted(names), 20) or "none"
+        raise QuestionError(f"{what} {name!r} is not in the store; it holds {known}{did_you_mean(name, names)}")
 
 
 def read_catalogue(path: Path, wait: float = WAIT) -> Catalogue:

@@ -90,7 +90,7 @@ class _Written(NamedTuple):
 
     @classmethod
     def of(cls, catalogue: Catalogue, stream: str, family: str) -> _Written:
-        return cls(catalogue.name[0], catalogue.streams[stream].sketches.get(family, {}))
+        return cls(catalogue.name[0], catalogue.stream(stream).sketches.get(family, {}))
 
 
 class StreamSketches:
@@ -108,20 +108,20 @@ class StreamSketches:
             return held[1], catalogue
         with connected(path, write=False, wait=wait) as connection:
             catalogue = catalogue_in(connection, path)
-            sketch = read_stream_sketch(connection, catalogue.streams[stream], family)
+            sketch = read_stream_sketch(connection, catalogue.stream(stream), family)
         self._held[stream, family] = _Written.of(catalogue, stream, family), sketch
         return sketch, catalogue
 
 
 def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float, sketches: StreamSketches) -> Catalogue:
     """Bring a selection up to date; the catalogue that comes back is of the generation that was read."""
-    stream = catalogue.streams[selection.stream]
+    stream = catalogue.stream(selection.stream)
     if selection.askable is not None and selection.name == catalogue.name:
         return catalogue
     _forget_other_store(selection, catalogue)
     if is_in_parts(selection.family):
         whole, catalogue = sketches.read(path, catalogue, selection.stream, selection.family, wait)
-        every = set(selection.sources) == set(catalogue.streams[selection.stream].sources)
+        every = set(selection.sources) == set(catalogue.stream(selection.stream).sources)
         if whole is not selection.whole or selection.askable is None:
             selection.whole, selection.askable = whole, whole.of(selection.sources, every=every)
         selection.generation, selection.name = catalogue.generation, catalogue.name
@@ -134,7 +134,7 @@ def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float,
         with connected(path, write=False, wait=wait) as connection:
             catalogue = catalogue_in(connection, path)  # what is read next belongs to this generation
             _forget_other_store(selection, catalogue)
-            stream = catalogue.streams[selection.stream]
+            stream = catalogue.stream(selection.stream)
             wanted = _written(stream, selection)
             changed = [slot for slot, written in wanted.items() if _stale(selection, slot, written)]
             payloads = _fetch(connection, selection, changed, wanted)

@@ -21,12 +21,10 @@ from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
 from sketches.family import Askable
-from sketches.formatting import listed
 from sketches.question import Question
 from sketches.registry import families_with, family_of
-from sketches.suggestions import did_you_mean
 from store.database import WAIT
-from store.serving.catalogue import Catalogue, StoredStream, read_catalogue
+from store.serving.catalogue import Catalogue, StoredStream, check_known, read_catalogue
 from store.serving.epoch_ends import series_at_ends
 from store.serving.planner import Picked, Times, pick
 from store.serving.provenance import Answer, Provenance, provenance_of
@@ -223,7 +221,7 @@ class Store:
         """Load and merge the sketches of a family, so that the first question need not wait for it."""
         with self._lock:
             catalogue = self.catalogue()
-            stored = _stored_stream(catalogue, stream)
+            stored = catalogue.stream(stream)
             self._load(stream, _chosen(stored, sources), family, catalogue)
 
     def _select(
@@ -280,10 +278,10 @@ class Store:
         past: bool,
         curves: bool = False,
     ) -> _Plan:
-        held = _stored_stream(catalogue, stream)
+        held = catalogue.stream(stream)
         chosen = _chosen(held, sources)
         if family is not None:
-            _check_known("family", family, sorted(held.sketches))
+            check_known("family", family, sorted(held.sketches))
         asked = resolved(question, held, lambda: self._kind(held))
         newest = held.newest(chosen)
         before = asked.as_of is not None and newest is not None and asked.as_of < newest
@@ -327,22 +325,11 @@ class Store:
         return tuple(found)
 
 
-def _stored_stream(catalogue: Catalogue, stream: str) -> StoredStream:
-    _check_known("stream", stream, list(catalogue.streams))
-    return catalogue.streams[stream]
-
-
 def _chosen(stored: StoredStream, sources: Sequence[str]) -> tuple[str, ...]:
     """The named sources in order, each once; all of them where none is named."""
     for source in sources:
-        _check_known("source", source, stored.sources)
+        check_known("source", source, stored.sources)
     return tuple(sorted(set(sources))) if sources else tuple(stored.sources)
-
-
-def _check_known(what: str, name: str, names: Sequence[str]) -> None:
-    if name not in names:
-        known = listed(sorted(names), 20) or "none"
-        raise QuestionError(f"{what} {name!r} is not in the store; it holds {known}{did_you_mean(name, names)}")
 
 
 def _askable(selection: Selection) -> Askable:

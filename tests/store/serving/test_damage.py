@@ -17,7 +17,7 @@ import wane
 from sketches import Question
 from sketches.encoding.envelope import seal
 from sketches.units import SECOND
-from store import Store, StoreError, commit
+from store import Store, StoreError, commit, forget
 from store.database import BLOCK_SIZE
 from store.schema import VERSION
 from store.serving.catalogue import Gap, StoredStream
@@ -299,3 +299,18 @@ def test_an_unknown_family_in_a_payload_is_a_gap(path: Path) -> None:
     (gap,) = Store(path).ask(STREAM, Question("count")).provenance.missing
     assert (gap.source, gap.start) == ("west", MIDDLE)
     assert "'future'" in gap.reason
+
+
+def test_damaged_totals_of_sources_name_the_store_and_the_stream(path: Path) -> None:
+    """Whoever reads, commits or forgets is told which file to restore, and changes nothing."""
+    execute(path, "UPDATE packed_sources SET payload = payload || 'x'::BLOB")
+    before = path.read_bytes()
+    for use in (
+        lambda: Store(path).catalogue(),
+        lambda: report(path),
+        lambda: stored(path, SOURCES),
+        lambda: forget(path, STREAM, begin=FIRST, end=MIDDLE),
+    ):
+        with pytest.raises(StoreError, match=rf"{path} is damaged: stream '{STREAM}': .*; restore it from a backup"):
+            use()
+    assert path.read_bytes() == before

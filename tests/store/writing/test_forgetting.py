@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from sketches import Question
+from sketches.errors import QuestionError
 from store import InputFile, Reject, Store, StoreError, Stream, commit, compact, forget
+from store.serving.selection import Selection, StreamSketches, refresh
 from tests.support.stores import BY_EPOCH, EPOCH, STREAM, content, parts, run_of, stored, stream_parts
 from tests.support.streams import START, STREAMS, joined
 from tests.support.streams import Stream as Rows
@@ -92,6 +94,16 @@ def test_a_forgotten_stream_can_be_read_anew(path: Path) -> None:
     assert found.as_dict()["whole"] is True
     commit(path, run)
     assert counted(path) == len(rows())
+
+
+@pytest.mark.parametrize("family", ["sample", "by-epoch"])
+def test_a_stream_that_is_forgotten_while_it_is_read_is_said_to_be_gone(path: Path, family: str) -> None:
+    """Another process forgets it after the question was planned, and before its sketches are read."""
+    stored(path, {"east": rows(50)}, families=(family,))
+    planned = Store(path).catalogue()
+    forget(path, STREAM)
+    with pytest.raises(QuestionError, match="stream 'calls' is not in the store; it holds none"):
+        refresh(Selection(STREAM, ("east",), family), path, planned, 1.0, StreamSketches())
 
 
 @pytest.mark.parametrize(
