@@ -335,8 +335,11 @@ class Sketch(Askable):
         """The sketch of the same events, which come from this source where they came from one without a name."""
         return self
 
-    def without(self, begin: int, end: int, sources: Sequence[str] | None = None) -> Self:
-        """The sketch without the events from `begin` to before `end`, of all sources or of some."""
+    def without(self, begin: int, end: int, sources: Sequence[str] | None = None, *, for_good: bool = False) -> Self:
+        """The sketch without the events from `begin` to before `end`, of all sources or of some.
+
+        `for_good`: it must not tell either what their values, weights and times were.
+        """
         raise NotImplementedError(f"the {self.family} family cannot take events out")
 
     @property

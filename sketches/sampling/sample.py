@@ -24,6 +24,7 @@ from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
+from sketches.sampling.extremes_left import extremes_left
 from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows, trimmed
 from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LEAST_CAPACITY, LadderParameters
 from sketches.sampling.poisson_sample import PoissonSample
@@ -310,16 +311,33 @@ class Sample(Sketch):
         moved = Sample(parameters, rows, cuts, names, kind, labels, extremes)
         return Sample.union([moved, self]), left
 
-    def without(self, begin: int, end: int, sources: Sequence[str] | None = None) -> Sample:
+    def without(self, begin: int, end: int, sources: Sequence[str] | None = None, *, for_good: bool = False) -> Sample:
         gone = (self.rows.times >= begin) & (self.rows.times < end)
         if sources is not None:
             gone &= np.isin(self.rows.sources, [at for at, name in enumerate(self.names) if name in set(sources)])
         rows = self.rows.take(~gone)
         found = replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]))
+        if for_good:
+            found = found._unremembered()
         oldest, newest = self.extremes.oldest, self.extremes.newest
         if sources is None or oldest is None or newest is None or begin > oldest or end <= newest:
             return found
         return found._unnamed(set(sources))
+
+    def _unremembered(self) -> Sample:
+        """The sketch, some of whose rows were taken out, without what it knew of all events before."""
+        gone_until = int(self.cuts.of_count[0])
+        extremes = extremes_left(self.extremes, self.rows, self.kind, gone_until)
+        if gone_until != NO_CUT:
+            newest = self.cuts.fine if extremes.newest is None else extremes.newest
+            return replace(self, extremes=extremes, cuts=replace(self.cuts, fine=min(self.cuts.fine, newest)))
+        if extremes.newest is None:
+            return Sample._of(Events.of([], []), self.parameters)
+        silent = set(self.names) - {self.names[at] for at in np.unique(self.rows.sources).tolist()}
+        found = replace(self, extremes=extremes)._unnamed(silent)
+        cuts = _fine(Cuts.none(len(found.cuts.of_sources)), extremes, self.parameters)
+        rows, cuts = _trim(found.rows, cuts, self.parameters)
+        return replace(found, rows=rows, cuts=cuts)
 
     def _unnamed(self, forgotten: set[str]) -> Sample:
         """The sketch without the names of some sources, which have no rows."""

@@ -115,7 +115,7 @@ def _forget_events(
         sketch, damaged = stored_sketch(held)
         if sketch is None:
             continue
-        left = sketch.without(*span, sources or None)
+        left = sketch.without(*span, sources or None, for_good=True)
         parts = left.parts(epoch)
         if left.kept < sketch.kept or damaged or parts.head != held.head:
             write_parts(connection, stream, [MergedParts(family, parts, (), damaged)], generation)
@@ -177,12 +177,15 @@ def _subtract(
         [stream, *span, part, found],
     )
     connection.execute("DELETE FROM epochs WHERE stream = $1 AND events <= 0", [stream])
+    if not sources:  # else others may have events at these times
+        _clip(connection, "epochs", "stream = $1", [stream], span)
     after = _events(connection, stream)
     everything = span[0] <= -MAX_TIME and span[1] >= MAX_TIME
     if sources and everything:
         connection.execute("DELETE FROM sources WHERE stream = $1 AND source IN (SELECT unnest($2))", [stream, sources])
         return
-    gone, chosen = before - after, "($2 = [] OR source IN (SELECT unnest($2)))"
+    chosen = "($2 = [] OR source IN (SELECT unnest($2)))"
+    gone = before - after - _clip(connection, "sources", f"stream = $1 AND {chosen}", [stream, sources], span)
     (held,) = connection.execute(
         f"SELECT coalesce(sum(events), 0) FROM sources WHERE stream = $1 AND {chosen}", [stream, sources]
     ).fetchall()[0]
@@ -190,9 +193,27 @@ def _subtract(
         connection.execute(
             "UPDATE sources SET events = round(events * $3)::BIGINT, weight = weight * $3 "
             f"WHERE stream = $1 AND {chosen}",
-            [stream, sources, max(0.0, 1.0 - gone / float(held))],
+            [stream, sources, min(1.0, max(0.0, 1.0 - gone / float(held)))],
         )
     connection.execute("DELETE FROM sources WHERE stream = $1 AND events <= 0", [stream])
+
+
+def _clip(
+    connection: duckdb.DuckDBPyConnection, table: str, which: str, values: list[object], span: tuple[int, int]
+) -> int:
+    """Keep no time of a forgotten event in totals: those that lie inside the range go, and how many events they had is
+    returned; other ends that lie inside move to its edge."""
+    begin, end = (f"${len(values) + more}" for more in (1, 2))
+    rows = connection.execute(
+        f"DELETE FROM {table} WHERE {which} AND oldest >= {begin} AND newest < {end} RETURNING events", [*values, *span]
+    ).fetchall()
+    connection.execute(
+        f"UPDATE {table} SET oldest = CASE WHEN oldest >= {begin} THEN greatest(oldest, {end}) ELSE oldest END, "
+        f"newest = CASE WHEN newest < {end} THEN least(newest, {begin} - 1) ELSE newest END, "
+        f"latest = CASE WHEN latest < {end} THEN least(latest, {begin} - 1) ELSE latest END WHERE {which}",
+        [*values, *span],
+    )
+    return sum(int(events) for (events,) in rows)
 
 
 def _events(connection: duckdb.DuckDBPyConnection, stream: str) -> float:

@@ -70,12 +70,12 @@ class Size(NamedTuple):
 class Operation(NamedTuple):
     """How a store is made and what is then done to it; `between` leads to states on the way that are whole as well.
 
-    `ready` is worked out before it begins; the words `gone` must not be in the file's bytes once it is done.
+    `brings` is the run that it commits; the words `gone` must not be in the file's bytes once it is done.
     """
 
     make: Callable[[Path, Size], None]
-    change: Callable[[Path, Size], None]
-    ready: Callable[[Size], object] = len
+    change: Callable[[Path, Run], object]
+    brings: Callable[[Size], Run]
     between: tuple[Callable[[Path], None], ...] = ()
     gone: tuple[bytes, ...] = ()
 
@@ -113,17 +113,13 @@ def _make(path: Path, size: Size) -> None:
     commit(path, [_run(1, size), _run(1, Size(300, ("sample", "qdigest")), OTHER, ("a", "b"))])
 
 
-def _second(size: Size) -> Run:
+def _more(size: Size) -> Run:
     return _run(2, size)
 
 
-def _ingest(path: Path, size: Size) -> None:
-    commit(path, _second(size))
-
-
-def _make_and_ingest(path: Path, size: Size) -> None:
+def _make_more(path: Path, size: Size) -> None:
     _make(path, size)
-    _ingest(path, size)
+    commit(path, _more(size))
 
 
 def _make_old(path: Path, size: Size) -> None:
@@ -135,18 +131,14 @@ def _make_old(path: Path, size: Size) -> None:
     migrate_as_it_was(path, 3)
 
 
-def _late(size: Size) -> Run:
+def _more_of_one_family(size: Size) -> Run:
     return _run(2, Size(size.rows // 4, ("sample",)))
 
 
-def _move(path: Path, size: Size) -> None:
-    commit(path, _late(size))
-
-
-def _command(*arguments: str) -> Callable[[Path, Size], None]:
+def _command(*arguments: str) -> Callable[[Path, Run], None]:
     """A command of wane's that changes the store."""
 
-    def change(path: Path, size: Size) -> None:
+    def change(path: Path, _: Run) -> None:
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             code = wane.main([arguments[0], "--store", str(path), *arguments[1:]])
@@ -156,18 +148,18 @@ def _command(*arguments: str) -> Callable[[Path, Size], None]:
     return change
 
 
-_SOME: Final = ("--from", str(START + 900), "--to", str(START + 2000))
-_CALLS: Final = ("forget", "--stream", STREAM)
+def _forgetting(*some: str, gone: str) -> Operation:
+    return Operation(_make_more, _command("forget", "--stream", STREAM, *some), _more, gone=(gone.encode(),))
+
+
 OPERATIONS: Final[dict[str, Operation]] = {
-    "ingest": Operation(_make, _ingest, _second),
-    "ingest, first run": Operation(_make_nothing, _ingest, _second, (lambda path: create(path, list(TABLES)),)),
-    "migration": Operation(_make_old, _move, _late, (lambda path: migrate(path, WAIT),)),
-    "compaction": Operation(_make_and_ingest, _command("compact")),
-    "forgetting a range": Operation(_make_and_ingest, _command(*_CALLS, *_SOME)),
-    "forgetting a source": Operation(
-        _make_and_ingest, _command(*_CALLS, "--source", SOURCES[2]), gone=(SOURCES[2].encode(),)
-    ),
-    "forgetting a stream": Operation(_make_and_ingest, _command(*_CALLS), gone=(STREAM.encode(),)),
+    "ingest": Operation(_make, commit, _more),
+    "ingest, first run": Operation(_make_nothing, commit, _more, (lambda path: create(path, list(TABLES)),)),
+    "migration": Operation(_make_old, commit, _more_of_one_family, (lambda path: migrate(path, WAIT),)),
+    "compaction": Operation(_make_more, _command("compact"), _more),
+    "forgetting a range": _forgetting("--from", str(START + 900), "--to", str(START + 2000), gone="rejected 1"),
+    "forgetting a source": _forgetting("--source", SOURCES[2], gone=SOURCES[2]),
+    "forgetting a stream": _forgetting(gone=STREAM),
 }
 
 
@@ -178,9 +170,8 @@ class Moment(NamedTuple):
     line: int | None = None
 
 
-def _child(name: str, path: Path, size: Size, line: int | None, ready: Connection) -> None:
+def _child(name: str, path: Path, run: Run, line: int | None, ready: Connection) -> None:
     """Do it, and say when it begins and how many lines it took; kill itself before a line where one is given."""
-    OPERATIONS[name].ready(size)
     done = 0
     folder = str(ROOT / "store")
 
@@ -197,7 +188,7 @@ def _child(name: str, path: Path, size: Size, line: int | None, ready: Connectio
     ready.send(0)
     if line is not None:
         sys.settrace(trace)
-    OPERATIONS[name].change(path, size)
+    OPERATIONS[name].change(path, run)
     sys.settrace(None)
     ready.send(done)
 
@@ -205,7 +196,7 @@ def _child(name: str, path: Path, size: Size, line: int | None, ready: Connectio
 def cut(name: str, path: Path, size: Size, moment: Moment) -> tuple[float, int | None]:
     """Do it in a process that is killed at a moment; the seconds it had, and its lines where it came to its end."""
     here, there = PROCESSES.Pipe(duplex=False)
-    child = PROCESSES.Process(target=_child, args=(name, path, size, moment.line, there))
+    child = PROCESSES.Process(target=_child, args=(name, path, OPERATIONS[name].brings(size), moment.line, there))
     child.start()
     there.close()
     try:
@@ -329,7 +320,7 @@ class Scene:
     def finish(self) -> None:
         """Do it again, in peace: the store is as if it had never been killed, and nothing is left beside it."""
         with contextlib.suppress(AlreadyIngestedError, WaneError):
-            self.operation.change(self.path, self.size)
+            self.operation.change(self.path, self.operation.brings(self.size))
         last = self.states[-1]
         now = tables_of(self.path)
         if now is None or last.tables is None or now | {"wane": []} != last.tables | {"wane": []}:

@@ -183,6 +183,48 @@ def test_a_forgotten_source_leaves_no_name() -> None:
     assert sample.without(START - 1, newest + 1, ["b"]).names == ("a", "c")
 
 
+@pytest.mark.parametrize("name", ["uniform", "floats", "keys", "heavy-weights"])
+@pytest.mark.parametrize("besides", [{}, {"per_source": 12, "fine": 60}])
+def test_where_all_is_kept_the_rest_is_as_if_the_forgotten_had_never_come(name: str, besides: dict[str, int]) -> None:
+    """To the byte: ends of values, weights and times, the names of sources, the cut of the finest stretch."""
+    stream = STREAMS[name](300, 7).distinct()
+    sources, every = sources_of(stream), {"detail": 16, **besides}
+    spans = [(START - 1, START + 1500), (START + 1500, START + 2 * HOUR), (START - 1, START + 2 * HOUR)]
+    for begin, end in spans:
+        for some in (None, ["b"], list(NAMES)):
+            gone = (stream.t >= begin) & (stream.t < end) & np.isin(sources, NAMES if some is None else some)
+            left = built(stream, **every).without(begin, end, some, for_good=True)
+            rest = Sample.build(events_of(stream.take(~gone)), sources=sources[~gone], **{**THINNED, **every})
+            assert left.to_bytes() == rest.to_bytes()
+
+
+@pytest.mark.parametrize("name", ["uniform", "floats", "heavy-weights"])
+def test_ends_of_forgotten_events_are_not_told(name: str) -> None:
+    """Of a thinned sample they are round numbers that still hold all that is left, and once more changes nothing."""
+    stream = STREAMS[name](5000, 7).distinct()
+    sample, sources = built(stream), sources_of(stream)
+    for some in (None, ["a", "c"]):
+        left = sample.without(START - 1, START + 1500, some, for_good=True)
+        gone = (stream.t < START + 1500) & np.isin(sources, NAMES if some is None else some)
+        rest, ends = stream.take(~gone), left.extremes
+        assert 0 < left.kept < sample.kept
+        assert ends.oldest is not None
+        assert ends.oldest <= rest.t.min()
+        assert ends.newest == rest.t.max()
+        assert ends.least_value <= rest.v.min() <= rest.v.max() <= ends.greatest_value
+        assert ends.least_weight <= rest.w.min() <= rest.w.max() <= ends.greatest_weight
+        held = [*left.rows.values.tolist(), *left.rows.weights.tolist(), *left.rows.times.tolist()]
+        for end in (ends.least_value, ends.greatest_value, ends.least_weight, ends.greatest_weight):
+            assert end in held or np.frexp(abs(end))[0] in (0.0, 0.5)
+        assert ends.oldest in held or ends.oldest % 4096 == 0
+        again = left.without(START - 1, START + 1500, some, for_good=True)
+        assert again.to_bytes() == left.to_bytes()
+        assert Sample.from_bytes(left.to_bytes()).to_bytes() == left.to_bytes()
+    newest = sample.without(START + 1500, START + 2 * HOUR, for_good=True).extremes.newest
+    assert newest is not None
+    assert newest <= max(START + 1500, int(sample.cuts.of_count[0]))
+
+
 def epochs_of(stream: Stream, length: int, **settings: object) -> list[tuple[str, EpochSample]]:
     sources = sources_of(stream)
     return [

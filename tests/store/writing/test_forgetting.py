@@ -61,6 +61,34 @@ def test_a_source_goes_and_an_event_that_another_reported_stays(path: Path) -> N
         forget(path, STREAM, sources=["north"])
 
 
+@pytest.mark.parametrize(("begin", "end"), [(0, 1500), (1500, 4000), (-1, 4000), (700, 2000)])
+def test_no_end_of_what_was_forgotten_is_told(path: Path, begin: int, end: int) -> None:
+    """Neither times of epochs and sources nor values: the sketch is that of a store that never had the events, and a
+    source all of whose events lay in the range is gone. The stream takes new events afterwards."""
+    east, west = rows(400, 1), rows(300, 2)
+    short = west.take(west.t < START + 1500)
+    stored(path, {"east": east, "west": short})
+    forget(path, STREAM, begin=START + begin, end=START + end)
+    left = {
+        name: one.take((one.t < START + begin) | (one.t >= START + end))
+        for name, one in (("east", east), ("west", short))
+    }
+    left = {name: one for name, one in left.items() if len(one)}
+    anew = path.with_name("anew.duckdb")
+    if left:
+        stored(anew, left)
+        assert stream_parts(path) == stream_parts(anew)
+    totals = Store(path).catalogue().streams[STREAM]
+    assert sorted(totals.by_source) == sorted(left)
+    for found in (*totals.by_source.values(), *totals.epochs.values()):
+        assert not begin <= found.oldest - START < end
+        assert not begin <= found.newest - START < end
+        assert found.latest is not None
+        assert not begin <= found.latest - START < end
+    stored(path, {"east": rows(50, 3)})
+    assert counted(path) == sum(map(len, left.values())) + 50
+
+
 def test_nothing_that_was_forgotten_is_left_in_the_bytes_of_the_file(path: Path) -> None:
     """Neither rows and labels of keys nor examples of rejected rows."""
     one = rows(200)
