@@ -8,7 +8,7 @@ from typing import Final
 
 import duckdb
 
-from store.database import bytes_used, file_bytes, remove_unfinished
+from store.database import bytes_used, file_bytes
 from store.writing.compacting import written_anew
 
 _ROOM: Final = 1.3  # times what is in use that a file may take
@@ -47,7 +47,6 @@ def settle(connection: duckdb.DuckDBPyConnection, file: Path) -> None:
     file = file.resolve()  # a link stays one
     size = file_bytes(connection)
     if size <= _ROOM * bytes_used(connection) + _MORE and size <= _ROOM * _held_bytes(connection) + _MUCH_MORE:
-        remove_unfinished(file)
         return
     with written_anew(connection, file) as copy:
         copy.replace(file)

@@ -16,7 +16,7 @@ import duckdb
 
 from sketches.encoding.envelope import FORMAT_VERSION
 from sketches.formatting import counted
-from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, vacuum
+from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, remove_unfinished, vacuum
 from store.keys import is_in_parts, scope_fault
 from store.packed_sources import close_sources, open_sources
 from store.schema import check, create_store, migrate
@@ -55,6 +55,7 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
             ]
         merged = [_merged(*found) for found in held]
         with connected(file, write=True, wait=wait) as connection:
+            remove_unfinished(file.resolve())
             if check(connection, file) == generation:
                 _write(connection, merged, generation + 1)
                 settle(connection, file)

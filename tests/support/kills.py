@@ -51,7 +51,7 @@ BUILD: dict[str, dict[str, Any]] = {
     "ecm": {},
 }
 _PATIENCE: Final = 120.0  # seconds
-_VOLATILE: Final = frozenset({"elapsed_ms", "generation"})
+_VOLATILE: Final = frozenset({"elapsed_ms", "generation", "file_bytes"})  # a commit may leave free room
 _QUESTIONS: Final = (
     ("sum", "--decay", "exp:half_life=20m", "--counting", "weight"),
     ("count", "--decay", "none", "--source", "east"),
