@@ -16,6 +16,11 @@ class Epoch(NamedTuple):
     start: int
     length: int
 
+    @property
+    def span(self) -> Span:
+        """Its stretch of time, which other sources may have epochs of as well."""
+        return Span(self.start, self.length)
+
 
 class Span(NamedTuple):
     """A stretch of event time in which epochs of sources lie, in units of the stream."""

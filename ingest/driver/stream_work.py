@@ -51,10 +51,10 @@ class StreamWork:
         begin, end = self.replacing or (0, 0)
         found = {}
         for name in self.settings.families:
-            keys = frozenset(key for key in self.stored.earlier_keys(name) if not begin <= key[1] < end)
-            if keys and (family := FAMILIES[name].earlier) is not None:
+            starts = frozenset(start for _, start in self.stored.earlier_keys(name) if not begin <= start < end)
+            if starts and (family := FAMILIES[name].earlier) is not None:
                 keywords = self.settings.build_keywords(family) | _earlier_settings(self.stored, name)
-                found[name] = EarlierEpochs(keys, keywords)
+                found[name] = EarlierEpochs(starts, keywords)
         return found
 
     def described(self, kind: Kind | None) -> dict[str, object]:

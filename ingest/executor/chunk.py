@@ -108,12 +108,10 @@ class Chunk:
         return found
 
     def _earlier_groups(self, earlier: EarlierEpochs | None, groups: Groups) -> Flags | None:
-        """Which groups a store still holds in a family's earlier form; None where it holds none."""
-        if earlier is None or not earlier.keys:
+        """Which groups lie where a store still has a family's earlier form; None where there are none."""
+        if earlier is None or not earlier.starts:
             return None
-        names = list(self._sources)
-        keys = zip(groups.sources.tolist(), (groups.epochs * self._settings.epoch).tolist(), strict=True)
-        found = np.fromiter(((names[source], start) in earlier.keys for source, start in keys), bool)
+        found = np.isin(groups.epochs * self._settings.epoch, np.fromiter(earlier.starts, np.int64))
         return found if found.any() else None
 
 

@@ -16,10 +16,10 @@ NO_START: Final = 0  # of rows that have no source
 
 @dataclass(frozen=True, slots=True)
 class EarlierEpochs:
-    """The (source, start) of epochs of which a store still holds sketches in a family's earlier form, and the keywords
-    of their `build`. What is new of these epochs must come in the same form to merge with them."""
+    """Where epochs begin of which a store still holds sketches in a family's earlier form, and the keywords of their
+    `build`. What is new there, of any source, must come in the same form: an event in both forms would count twice."""
 
-    keys: frozenset[tuple[str, int]]
+    starts: frozenset[int]
     keywords: Mapping[str, Any]
 
 

@@ -35,7 +35,7 @@ class StreamSketch:
         by_epoch: dict[Span, list[Sketch]] = defaultdict(list)
         for epoch, sketch in self.earlier:
             if epoch.source in wanted:
-                by_epoch[Span(epoch.start, epoch.length)].append(sketch)
+                by_epoch[epoch.span].append(sketch)
         if not by_epoch:
             return found[0] if found else None
         before = family_of(self.family).earlier

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
@@ -21,7 +20,7 @@ from sketches.event_rules import MAX_TIME
 from sketches.family import Sketch
 from sketches.parts import Parts, Segment
 from sketches.registry import FAMILIES, load
-from store.keys import WHOLE_STREAM, Epoch
+from store.keys import WHOLE_STREAM, Epoch, Span
 from store.writing.late_merge import load_new, merge_all, repeats_between
 from store.writing.run import Run
 
@@ -113,7 +112,7 @@ def merge_parts(
         return MergedParts(held.family, None)
     merged = merge_all(name, WHOLE_STREAM, held.family, together)
     repeats = repeats_between(together, merged) if find_repeats and merged.abilities.forgives_repeats else 0
-    merged, moved = _with_earlier(merged, _earlier_after(run, held, merged_by_key))
+    merged, moved = take_over(merged, _earlier_after(run, held, merged_by_key))
     if forgotten_before is not None:
         merged = merged.without(-MAX_TIME, forgotten_before)
     parts = _within_budget(merged, stored, run)
@@ -179,17 +178,25 @@ def _earlier_after(run: Run, held: HeldParts, merged_by_key: pa.Table) -> list[t
     return sorted(found.items(), key=lambda one: (one[0].start, one[0]))
 
 
-def _with_earlier(merged: Sketch, earlier: Sequence[tuple[Epoch, bytes]]) -> tuple[Sketch, list[Epoch]]:
-    """The sketch with what epochs hold in the earlier form, and the epochs that it has taken over."""
+def take_over(merged: Sketch, earlier: Sequence[tuple[Epoch, bytes]]) -> tuple[Sketch, list[Epoch]]:
+    """The sketch with what epochs hold in the earlier form, and the epochs that it has taken over.
+
+    A stretch of time is taken over with all its sources or not at all: an event that two of them have reported would
+    otherwise be in both forms, and count twice.
+    """
     loaded: list[tuple[Epoch, Sketch]] = []
+    stay: set[Span] = set()
     for epoch, payload in earlier:
-        with suppress(CorruptError):
+        try:
             loaded.append((epoch, load(payload)))
-    if not loaded:
-        return merged, []
-    merged, left = merged.moved([(epoch.source, sketch) for epoch, sketch in loaded])
-    stay = set(left)
-    return merged, [epoch for number, (epoch, _) in enumerate(loaded) if number not in stay]
+        except CorruptError:
+            stay.add(epoch.span)
+    taken, left = merged.moved([(epoch.source, sketch) for epoch, sketch in loaded]) if loaded else (merged, [])
+    stay |= {loaded[number][0].span for number in left}
+    moved = [(epoch, sketch) for epoch, sketch in loaded if epoch.span not in stay]
+    if len(moved) < len(loaded) - len(left):
+        taken, _ = merged.moved([(epoch.source, sketch) for epoch, sketch in moved])
+    return taken, [epoch for epoch, _ in moved]
 
 
 def write_parts(

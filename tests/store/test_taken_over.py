@@ -141,6 +141,29 @@ def test_late_rows_of_an_epoch_in_the_earlier_form(third: Path, moved: bool) -> 
     check_answers(third, {"east": joined(every), "west": SOURCES["west"]})
 
 
+def test_an_epoch_is_moved_with_all_its_sources_or_not_at_all(tmp_path: Path) -> None:
+    """An event that a thinned sample and a complete one both hold goes on to count once, as do late rows of it."""
+    path = tmp_path / "wane.duckdb"
+    create(path, list(VERSION_1))
+    busy = inside(EVERY, 0, BUSY)
+    quiet = busy.take(np.arange(0, len(busy), 20))
+    fill_by_epoch(path, {"east": busy, "west": quiet}, epsilon=EPSILON)
+    migrate_as_it_was(path, 3)
+    migrate(path, 1)
+    keys = set(payloads(path))
+    question = Question("count", as_of=NEWEST, confidence=0.9999)
+    before = Store(path).ask(STREAM, question).estimate
+    stored(path, {"east": LATE})
+    assert set(payloads(path)) == keys, "complete ones stay beside those that were thinned"
+    fresh = [before_the_form_changed(quiet.take(quiet.t < FIRST + EPOCH), "new", FIRST)]
+    commit(path, run_of(fresh))
+    assert set(payloads(path)) == {*keys, ("new", FIRST, "sample")}
+    after = Store(path).ask(STREAM, question).estimate
+    assert after.value == pytest.approx(before.value + 1, rel=1e-12), "of the late rows one is older than the question"
+    own = Store(path).ask(STREAM, question, sources=["west", "new"]).estimate
+    assert own.value == len(quiet)
+
+
 def test_a_backfill_does_not_bring_old_rows_back(third: Path) -> None:
     """Epochs in the earlier form that it replaces are gone, thinned or complete; the others are moved."""
     begin, end = FIRST + EPOCH, BUSY + EPOCH
