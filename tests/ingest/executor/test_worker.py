@@ -207,17 +207,38 @@ def assert_stream(
     assert found.whole[family.family] == ([direct(data, left, family, keywords)] if left else [])
 
 
-@pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize("families", [(SAMPLE,), (FINE,), (SAMPLE, INTEGRAL)], ids=["sample", "fine", "both"])
-def test_any_cut_gives_the_sketches_of_all_rows(
-    kind: Kind, families: tuple[tuple[str, Mapping[str, Any]], ...], monkeypatch: pytest.MonkeyPatch
+CUTS = ((1, 9, 2_000), (4, 5, 20_000), (7, 3, 1))  # tasks, batches of each, bytes of a chunk
+
+
+def assert_any_cut(
+    kind: Kind,
+    families: Sequence[tuple[str, Mapping[str, Any]]],
+    cuts: Sequence[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Random tasks, batches and chunks end in the bytes of a direct build over all rows, or all of an epoch."""
     how = settings(kind, families)
-    for seed, (tasks, batches, chunk) in enumerate([(1, 9, 2_000), (4, 5, 20_000), (7, 3, 1)]):
+    for seed in cuts:
+        tasks, batches, chunk = CUTS[seed]
         monkeypatch.setattr(worker, "CHUNK", chunk)
         data = raw(seed, kind, weighted=seed != 2)
         assert_complete(data, how, ingested(data, how, np.random.default_rng(seed), tasks, batches))
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("family", [SAMPLE, FINE], ids=["sample", "fine"])
+def test_any_cut_gives_the_sketch_of_all_rows(
+    kind: Kind, family: tuple[str, Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random tasks, batches and chunks end in the bytes of a direct build over all rows."""
+    assert_any_cut(kind, [family], range(len(CUTS)), monkeypatch)
+
+
+@pytest.mark.parametrize(("kind", "cuts"), list(zip(Kind, [(0,), (1,), (2,)], strict=True)))
+def test_any_cut_gives_the_sketches_of_every_epoch(
+    kind: Kind, cuts: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of a direct build over all rows of an epoch. Each is slow to build: every kind of values has one cut."""
+    assert_any_cut(kind, [SAMPLE, INTEGRAL], cuts, monkeypatch)
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 1000])
@@ -319,7 +340,7 @@ def test_a_backfill_takes_only_its_times(within: tuple[int, int]) -> None:
 def test_merge_joins_what_spans_batches() -> None:
     """A group over many batches, groups that end where batches end and single rows all come out once."""
     how = settings(Kind.INTEGER, (INTEGRAL,))
-    for seed in range(30):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         groups = [(f"s{source}", start) for source in range(3) for start in (0, EPOCH) if rng.random() < 0.8]
         parts, wanted, identity = [], {}, 0

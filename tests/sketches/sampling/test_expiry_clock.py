@@ -75,7 +75,7 @@ def test_random_merge_trees_repeats_and_late_rows_give_the_same_bytes(spec: str)
     weights = rng.integers(0, 40, n)
     parameters = settled(spec, 20)
     expected = Integral._of(Events.of(np.arange(n), times, values, weights), parameters).to_bytes()
-    for _ in range(12):
+    for _ in range(6):
         rows = rng.permutation(np.concatenate([np.arange(n), rng.integers(0, n, 300)]))
         if rng.random() < 0.5:
             rows = rows[np.argsort(times[rows] * rng.choice([-1, 1]), kind="stable")]  # oldest or newest first
