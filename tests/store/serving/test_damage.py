@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -48,11 +49,19 @@ MIDDLE = FIRST + 3 * EPOCH
 stored = partial(stored_in, families=BY_EPOCH)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "wane.duckdb"
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store without damage, of which every test has its copy."""
+    path = tmp_path_factory.mktemp("whole") / "wane.duckdb"
     stored(path, SOURCES)
     return path
+
+
+@pytest.fixture
+def path(whole: Path, tmp_path: Path) -> Path:
+    for file in whole.parent.iterdir():  # the store, and the lock that its writer left
+        shutil.copy(file, tmp_path)
+    return tmp_path / whole.name
 
 
 def taken(payload: bytes, family: str) -> tuple[bool, tuple[Gap, ...]]:
