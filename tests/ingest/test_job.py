@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 ROWS = 12_000
 NEGATIVE = "weight is negative: a measure, not a weight"
 DAYS = int(os.environ.get("WANE_DAYS", "7"))
-RUNS = int(os.environ.get("WANE_RUNS", "15"))
+RUNS = int(os.environ.get("WANE_RUNS", "8"))
 
 
 EVERY = 'detail = "all"\n'

@@ -62,10 +62,10 @@ def test_a_killed_driver_leaves_nothing_behind(spark: SparkSession, tmp_path: Pa
         )
         try:
             if kill % 2:
-                _wait(process, lambda: any(file.suffix != ".ingest" for file in tmp_path.glob("wane.duckdb*")))
+                _wait(process, lambda: any(file.suffix != ".ingest" for file in tmp_path.glob("wane.duckdb*")), 0.02)
                 time.sleep(rng.uniform(0.0, 0.1))
             else:
-                _wait(process, lambda process=process: bool(_workers(process.pid)))
+                _wait(process, lambda process=process: bool(_workers(process.pid)), 0.1)  # a look at every process
                 time.sleep(rng.uniform(0.0, 3.0 if kill else 1.0))  # its worker imports what it needs, and sketches
         finally:
             process.kill()
@@ -83,12 +83,12 @@ def test_a_killed_driver_leaves_nothing_behind(spark: SparkSession, tmp_path: Pa
     assert stored(settings) == expected(rows)
 
 
-def _wait(process: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
+def _wait(process: subprocess.Popen[bytes], reached: Callable[[], bool], pause: float) -> None:
     """Wait until the run is so far, or over."""
     deadline = time.monotonic() + 200
     while not reached() and process.poll() is None:
         assert time.monotonic() < deadline, "the run did not get there"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def test_a_killed_worker_costs_a_task_and_nothing_else(spark: SparkSession, tmp_path: Path, rows: Stream) -> None:
@@ -128,7 +128,7 @@ def _killer(pause: float) -> Iterator[list[int]]:
                     os.kill(worker, signal.SIGKILL)
                     victims.append(worker)
                     break
-            done.wait(0.01)
+            done.wait(0.03)
 
     thread = threading.Thread(target=hunt)
     thread.start()
