@@ -51,7 +51,7 @@ DECAYS = ("window:20m", "window:100m", "exp:half_life=20m", "poly:alpha=1.5,unit
 def test_counts_are_as_wide_as_expected(family: str, decay: str, end: int) -> None:
     """Within a factor of 2 either way, now and as of the past, on average over some times; exact where expected."""
     measured, expected = [], []
-    for as_of in range(end, end + 400, 57):
+    for as_of in range(end, end + 400, 133):
         question = Question("count", decay, as_of)
         estimate = askable(family).answer(question)
         promise = FAMILIES[family].promise(question, built(family), past=as_of < END)

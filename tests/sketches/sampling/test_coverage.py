@@ -21,7 +21,7 @@ from tests.support.coverage import Tally, build, build_epoch, questions_for, tal
 from tests.support.oracle import Oracle
 from tests.support.streams import STREAMS, joined
 
-SEEDS = range(60)
+SEEDS = range(40)  # an interval that misses 30% instead of 5% is found out eight times in ten, by one question alone
 MORE = int(os.environ.get("WANE_SEEDS", "1"))
 WINDOW_SEEDS, COPY_SEEDS = range(20 * MORE), range(30 * MORE)  # slow ones
 NAMES = ("uniform", "bursty", "one-second", "heavy-weights", "conflicts", "floats", "keys", "correlated")
@@ -42,7 +42,7 @@ def test_intervals_of_every_aggregate_cover(name: str) -> None:
     tallies = tally(stream, questions_for(stream, per_aggregate=2, seed=8), SEEDS, epsilon=0.12)
     for one in tallies:
         assert not one.too_many(0.05, doubt=1e-4), (one.question, one.above, one.below)
-        assert one.beyond_epsilon <= 0.05 * one.planned + 6, one.question
+        assert one.beyond_epsilon <= 0.05 * one.planned + 5, one.question
     assert summed(tallies).misses <= 0.055 * summed(tallies).trials
 
 
@@ -55,7 +55,7 @@ def test_intervals_cover_where_fewer_than_ten_sampled_events_match(name: str) ->
     decays = ("none", "window:20m", "exp:half_life=10m", "poly:alpha=1.5,unit=1m", "superexp:beta=2,scale=20m")
     aggregates = ("correlated-sum", "correlated-count", "selectivity", "correlated-mean")
     questions = [Question(aggregate, decay, tau=rare) for aggregate in aggregates for decay in decays]
-    tallies = tally(stream, questions, range(100), epsilon=0.2)
+    tallies = tally(stream, questions, range(60), epsilon=0.2)
     matched = [np.mean(one.used) for one in tallies if one.question and one.question.aggregate != "selectivity"]
     assert np.median(matched) < 10
     for one in tallies:
