@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numba import uint64, vectorize
 
-from sketches.arrays import Flags, Floats, Ints, Words
+from sketches.arrays import Flags, Floats, Ints, Rows, Words
 from sketches.decay import Decay
 from sketches.decay.base import DecayClass
 from sketches.event_rules import MAX_TIME, MAX_WEIGHT
@@ -151,15 +151,21 @@ class IntegralDecay:
         units = self.units(weights, np.zeros(1, np.int64), dither)
         deepest = np.asarray(deepest_level(starts, units))
         expiries = np.full((int(deepest.max(initial=-1)) + 1, len(times)), NO_CUT)
+        if len(expiries) == 0:
+            return expiries
+        asked: list[tuple[Rows, Ints]] = []  # of each level: its rows, and the first of their units in it
         for level, end in enumerate(ends[: len(expiries)].tolist()):
             rows = np.flatnonzero(deepest >= level)
             first = np.asarray(first_sampled_index(starts[rows], units[rows], level))
             alive = self.may_outlast(end, times[rows], weights[rows], first, dither[rows])
-            rows, first = rows[alive], first[alive]
-            lifetimes = self.lifetimes(weights[rows], first, dither[rows])
-            found = times[rows] + np.minimum(lifetimes, LAST_AGE)  # at most 2^62 each, so the sum cannot overflow
-            found = np.where(lifetimes == FOREVER, NEVER, np.minimum(found, NEVER))
-            expiries[level, rows] = np.where(found > end, found, NO_CUT)
+            asked.append((rows[alive], first[alive]))
+        levels = np.repeat(np.arange(len(asked)), [len(rows) for rows, _ in asked])
+        rows, first = (np.concatenate(column) for column in zip(*asked, strict=True))
+        # one search for all levels: of small sketches each takes as long, whatever the number of rows
+        lifetimes = self.lifetimes(weights[rows], first, dither[rows])
+        found = times[rows] + np.minimum(lifetimes, LAST_AGE)  # at most 2^62 each, so the sum cannot overflow
+        found = np.where(lifetimes == FOREVER, NEVER, np.minimum(found, NEVER))
+        expiries[levels, rows] = np.where(found > ends[levels], found, NO_CUT)
         return without_empty_levels(expiries)
 
     def may_be_kept(self, times: Ints, hashes: Words, weights: Ints, ends: Ints) -> Flags:
