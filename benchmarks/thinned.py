@@ -240,7 +240,9 @@ def main() -> None:
     cells = counted(options.kinds, seeds(options.seeds), options.events, options.epsilon, options.every)
     stores = through_stores(STORED_KINDS, seeds(options.stores), options.events, options.epsilon)
     cases = promised(seeds(options.promised), options.promised_events, options.promised_epsilon)
-    parts = [*of_cells(cells, options), *of_stores(stores, options), *of_promise(cases, options)]
+    parts = of_cells(cells, options) if options.seeds else []
+    parts += of_stores(stores, options) if options.stores else []
+    parts += of_promise(cases, options) if options.promised else []
     text = "\n\n".join(
         part if part.startswith("|") else textwrap.fill(part, 120, break_on_hyphens=False) for part in parts
     )

@@ -25,7 +25,7 @@ def too_often(seeds: range) -> list[Cell]:
     """The cells of the slice that miss more often than 5% by more than chance explains."""
     found = {}
     for kind in sorted({cell.kind for cell in SLICE}):
-        counts = count([cell for cell in SLICE if cell.kind == kind], seeds, events=6_000)
+        counts = count([cell for cell in SLICE if cell.kind == kind], seeds, events=4_000)
         found |= {cell: one.chance for cell, one in counts.items()}
         assert all(one.trials == len(seeds) and one.exact == 0 for one in counts.values())
     return holm(found)
