@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -50,6 +50,7 @@ BUILD: dict[str, dict[str, Any]] = {
     "retractable": {"decay": "exp:half_life=20m"},
     "ecm": {},
 }
+_LAST_LINES: Final = 150
 _PATIENCE: Final = 120.0  # seconds
 _VOLATILE: Final = frozenset({"elapsed_ms", "generation", "file_bytes"})  # a commit may leave free room
 _QUESTIONS: Final = (
@@ -157,7 +158,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "ingest, first run": Operation(_make_nothing, commit, _more, (lambda path: create(path, list(TABLES)),)),
     "migration": Operation(_make_old, commit, _more_of_one_family, (lambda path: migrate(path, WAIT),)),
     "compaction": Operation(_make_more, _command("compact"), _more),
-    "forgetting a range": _forgetting("--from", str(START + 900), "--to", str(START + 2000), gone="rejected 1"),
+    "forgetting a range": _forgetting("--from", str(START + 900), "--to", str(START + 2000), gone="rejected 2"),
     "forgetting a source": _forgetting("--source", SOURCES[2], gone=SOURCES[2]),
     "forgetting a stream": _forgetting(gone=STREAM),
 }
@@ -194,7 +195,7 @@ def _child(name: str, path: Path, run: Run, line: int | None, ready: Connection)
 
 
 def cut(name: str, path: Path, size: Size, moment: Moment) -> tuple[float, int | None]:
-    """Do it in a process that is killed at a moment; the seconds it had, and its lines where it came to its end."""
+    """Do it in a process that is killed at a moment; the seconds it had, and its lines where it ended before."""
     here, there = PROCESSES.Pipe(duplex=False)
     child = PROCESSES.Process(target=_child, args=(name, path, OPERATIONS[name].brings(size), moment.line, there))
     child.start()
@@ -203,16 +204,17 @@ def cut(name: str, path: Path, size: Size, moment: Moment) -> tuple[float, int |
         assert here.poll(_PATIENCE), "the child did not begin"
         here.recv()
         began = time.perf_counter()
-        lines = None
-        if here.poll(_PATIENCE if moment.seconds is None else moment.seconds):
-            with contextlib.suppress(EOFError):
-                lines = here.recv()
+        here.poll(_PATIENCE if moment.seconds is None else moment.seconds)
         taken = time.perf_counter() - began
     finally:
         child.kill()
         child.join()
-        here.close()
-    return taken, lines
+    with here:
+        try:
+            return taken, here.recv()
+        except EOFError:
+            assert child.exitcode == -signal.SIGKILL, "the operation failed"
+            return taken, None
 
 
 def tables_of(path: Path) -> Tables | None:
@@ -252,10 +254,6 @@ class State(NamedTuple):
     tables: Tables | None
     answers: list[Any]
 
-    @classmethod
-    def of(cls, name: str, path: Path) -> State:
-        return cls(name, tables_of(path), answers_of(path))
-
 
 @dataclass
 class Landed:
@@ -271,10 +269,10 @@ class Landed:
 
 
 class Scene:
-    """An operation in a folder: its states as they are in peace, and kills of it."""
+    """An operation in a folder: its states as they are in peace, and kills of it; `ask` is what a user would ask."""
 
-    def __init__(self, name: str, folder: Path, size: Size) -> None:
-        self.name, self.size, self.landed = name, size, Landed()
+    def __init__(self, name: str, folder: Path, size: Size, ask: Callable[[Path], list[Any]] = answers_of) -> None:
+        self.name, self.size, self.ask, self.landed = name, size, ask, Landed()
         self.operation = OPERATIONS[name]
         self.path = folder / "store" / "wane.duckdb"
         self._template = folder / "template.duckdb"
@@ -282,17 +280,27 @@ class Scene:
         self.operation.make(self.path, size)
         if self.path.exists():
             shutil.copyfile(self.path, self._template)
-        self.states = [State.of("before", self.path)]
+        self.states = [self._seen("before")]
         for lead in self.operation.between:
             lead(self.path)
-            self.states.append(State.of("between", self.path))
+            self.states.append(self._seen("between"))
         self.anew()
         _, lines = cut(name, self.path, size, Moment(line=-1))
         assert lines is not None, "the operation failed in peace"
         self.lines = lines
-        self.states.append(State.of("after", self.path))
+        self.states.append(self._seen("after"))
         self.anew()
-        self.seconds, _ = cut(name, self.path, size, Moment())
+
+    def _seen(self, name: str) -> State:
+        return State(name, tables_of(self.path), self.ask(self.path))
+
+    @cached_property
+    def seconds(self) -> float:
+        """What it takes in peace."""
+        self.anew()
+        taken, _ = cut(self.name, self.path, self.size, Moment())
+        self.anew()
+        return taken
 
     def anew(self) -> None:
         """A folder with the store as it was made and nothing else."""
@@ -301,10 +309,13 @@ class Scene:
         if self._template.exists():
             shutil.copyfile(self._template, self.path)
 
-    def kill(self, moment: Moment) -> None:
-        """Kill once, look at the store as a user would, and write down what is found."""
+    def kill(self, moment: Moment) -> bool:
+        """Kill once, look at the store as a user would, and write down what is found; False where it ended before."""
         landed = self.landed
-        cut(self.name, self.path, self.size, moment)
+        _, lines = cut(self.name, self.path, self.size, moment)
+        if lines is not None:
+            self.anew()
+            return False
         landed.kills += 1
         left = beside(self.path)
         landed.left = max(landed.left, len([one for one in left if not one.endswith(".wal")]))
@@ -312,10 +323,11 @@ class Scene:
         landed.states[state.name if state else "neither"] += 1
         if state is None:
             self._blame(moment)
-        elif answers_of(self.path) != state.answers:
+        elif self.ask(self.path) != state.answers:
             landed.faults.append(f"{moment}: the store is as {state.name}, but answers otherwise")
         elif state.name == "after":
             self._check_gone(moment)
+        return True
 
     def finish(self) -> None:
         """Do it again, in peace: the store is as if it had never been killed, and nothing is left beside it."""
@@ -325,7 +337,7 @@ class Scene:
         now = tables_of(self.path)
         if now is None or last.tables is None or now | {"wane": []} != last.tables | {"wane": []}:
             self.landed.faults.append("done again after a kill, the store differs from one that was not killed")
-        if answers_of(self.path) != last.answers:
+        if self.ask(self.path) != last.answers:
             self.landed.faults.append("done again after a kill, the store answers otherwise")
         self._check_gone(None)
         left = beside(self.path)
@@ -359,19 +371,29 @@ class Scene:
 
 
 def moment_of(number: int, scene: Scene, rng: np.random.Generator) -> Moment:
-    """In turns: any moment of the operation, one of its last third, before any line of the store's code."""
+    """In turns: any moment of the operation, one of its last third, before a line of the store's code; of these every
+    other one among the last, which commit, checkpoint, copy and rename."""
     if number % 3 == 2:
-        return Moment(line=int(rng.integers(1, scene.lines + 1)))
+        first = 1 if number % 2 else max(1, scene.lines - _LAST_LINES)
+        return Moment(line=int(rng.integers(first, scene.lines + 1)))
     return Moment(seconds=scene.seconds * rng.uniform(0.0 if number % 3 == 0 else 0.67, 1.0))
 
 
 def killed(name: str, folder: Path, size: Size, kills: int, seed: int) -> Landed:
-    """Kill an operation so many times. Every other time the next one starts with what the last one left."""
+    """Kill an operation so many times. Every other time the next one starts with what the last one left.
+
+    Where it ended before its moment came, that does not count, and another moment is drawn.
+    """
     scene = Scene(name, folder, size)
     rng = np.random.default_rng(seed)
-    for number in range(kills):
-        scene.kill(moment_of(number, scene, rng))
-        if scene.landed.states["neither"] or number % 2 or number == kills - 1 or not scene.is_before():
+    for number in range(4 * kills):
+        if not scene.kill(moment_of(number, scene, rng)):
+            continue
+        last = scene.landed.kills == kills
+        if last or scene.landed.kills % 2 or not scene.is_before():
             scene.finish()
             scene.anew()
+        if last:
+            return scene.landed
+    scene.landed.faults.append(f"only {scene.landed.kills} kills hit it before its end")
     return scene.landed
