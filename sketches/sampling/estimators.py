@@ -22,6 +22,7 @@ from sketches.sampling.heavy_hitters import heavy_hitters
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.joins import self_join
+from sketches.sampling.leaning import ENOUGH, leaned
 from sketches.sampling.quantiles import quantiles
 from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.thresholds import above_threshold
@@ -59,11 +60,29 @@ def _summed(inquiry: Inquiry, rows: Rows | None = None) -> Estimates:
     """Σ w·f over all rows or some or, of the value, Σ w·v·f."""
     if inquiry.question.of_value:
         return _value_sum(inquiry, rows)
+    if rows is None:
+        return _whole(inquiry)
     return _of_total(*inquiry.weight(rows), inquiry.confidence)
 
 
 def _count(inquiry: Inquiry) -> Estimates:
-    return _of_total(*inquiry.weight(), inquiry.confidence)
+    return _whole(inquiry)
+
+
+def _whole(inquiry: Inquiry) -> Estimates:
+    """Σ w·f over all rows; with exact totals where they are known and enough sampled events count."""
+    total, used = inquiry.weight()
+    totals, question = inquiry.sample.totals, inquiry.question
+    plain = _of_total(total, used, inquiry.confidence)
+    sampled = (total.variance > 0) & (np.square(total.sampled) >= ENOUGH * total.variance)
+    if totals is None or not sampled.any():
+        return plain
+    mass = totals.weights if question.by_weight or question.sums else totals.rows.astype(np.float64)
+    found = leaned(inquiry, totals, mass)
+    value, lower, upper = (
+        np.where(sampled, getattr(found, name), getattr(plain, name)) for name in ("value", "lower", "upper")
+    )
+    return Estimates(value, lower, upper, used)
 
 
 def _of_total(total: Total, used: Ints, confidence: float) -> Estimates:

@@ -19,7 +19,7 @@ that are newer than one time for the whole stream (`fine`): there π is 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -29,20 +29,26 @@ from sketches.arrays import Column, Flags, Floats, Ints, Rows, Words
 from sketches.sampling.sampling_number import exponents, probability_below, weight_levels
 
 LEVELS: Final = 96  # an event of weight 2^40 and the least u is in level 95
+_MOST_COUNT: Final = np.iinfo(np.int32).max
 NO_CUT: Final = int(np.iinfo(np.int64).min)  # of a level that has discarded nothing
 
 Codes = NDArray[np.int32]
+Counts = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class LadderRows:
-    """Rows sorted by (time, u, value, weight, source), each once; a source is its number in a list of names."""
+    """Rows sorted by (time, u, value, weight, source), each once; a source is its number in a list of names.
+
+    `counts` is how often each row was seen, where that is counted: kept rows were kept from their first time on.
+    """
 
     times: Ints
     hashes: Words  # shortened: u·2^64
     values: Column
     weights: Ints
     sources: Codes
+    counts: Counts | None = None
 
     def __len__(self) -> int:
         return len(self.times)
@@ -53,12 +59,20 @@ class LadderRows:
         return cls(none, np.empty(0, np.uint64), np.empty(0, dtype), none, np.empty(0, np.int32))
 
     @classmethod
-    def sorted(cls, times: Ints, hashes: Words, values: Column, weights: Ints, sources: Codes) -> LadderRows:
-        """Rows in any order, with repeats, put in order, each once."""
+    def sorted(
+        cls,
+        times: Ints,
+        hashes: Words,
+        values: Column,
+        weights: Ints,
+        sources: Codes,
+        counts: Counts | None = None,
+    ) -> LadderRows:
+        """Rows in any order, with repeats, put in order, each once; what is counted of repeats adds up."""
         keys = _keys(times, hashes)
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
-        rows = cls(times, hashes, values, weights, sources).take(order)
+        rows = cls(times, hashes, values, weights, sources, counts).take(order)
         tied = keys[1:] == keys[:-1]
         if not tied.any():
             return rows
@@ -72,7 +86,19 @@ class LadderRows:
         order[among] = among[inside]
         rows = rows.take(order)
         repeated = np.concatenate(([False], rows.same_event & (rows.sources[1:] == rows.sources[:-1])))
-        return rows.take(~repeated) if repeated.any() else rows
+        if not repeated.any():
+            return rows
+        if rows.counts is not None:
+            rows = replace(rows, counts=rows._added_up(repeated))
+        return rows.take(~repeated)
+
+    def _added_up(self, repeated: Flags) -> Counts:
+        """The counts, in the first row of each run of repeats those of all of it."""
+        assert self.counts is not None
+        first = np.flatnonzero(~repeated)
+        found = np.zeros(len(self), np.int32)
+        found[first] = np.minimum(np.add.reduceat(self.counts.astype(np.int64), first), _MOST_COUNT)
+        return found
 
     @classmethod
     def together(cls, parts: Sequence[LadderRows]) -> LadderRows:
@@ -80,7 +106,17 @@ class LadderRows:
         filled = [part for part in parts if len(part)]
         if len(filled) < 2:
             return filled[0] if filled else parts[0]
-        return cls.sorted(*(np.concatenate(columns) for columns in zip(*(one.columns for one in filled), strict=True)))
+        times, hashes, values, weights, sources = (
+            np.concatenate(column) for column in zip(*(one.columns for one in filled), strict=True)
+        )
+        counting = any(one.counts is not None for one in filled)
+        counts = np.concatenate([one.counted for one in filled]) if counting else None
+        return cls.sorted(times, hashes, values, weights, sources, counts)
+
+    @property
+    def counted(self) -> Counts:
+        """How often each row was seen; once, where it was not counted."""
+        return np.ones(len(self), np.int32) if self.counts is None else self.counts
 
     @property
     def columns(self) -> tuple[Ints, Words, Column, Ints, Codes]:
@@ -100,8 +136,9 @@ class LadderRows:
         return np.concatenate((np.ones(min(len(self), 1), bool), ~self.same_event))
 
     def take(self, which: Rows | Flags | slice) -> LadderRows:
+        counts = None if self.counts is None else self.counts[which]
         return LadderRows(
-            self.times[which], self.hashes[which], self.values[which], self.weights[which], self.sources[which]
+            self.times[which], self.hashes[which], self.values[which], self.weights[which], self.sources[which], counts
         )
 
 

@@ -22,7 +22,8 @@ from sketches.events import Extremes, Kind, Labels
 from sketches.hashing import hash_one
 from sketches.predicate import Predicate
 from sketches.sampling.coefficients import Coefficients
-from sketches.sampling.ladder import NO_CUT, Cuts, LadderRows, inclusion_probabilities
+from sketches.sampling.hourly_totals import HourlyTotals
+from sketches.sampling.ladder import NO_CUT, Counts, Cuts, LadderRows, inclusion_probabilities
 from sketches.sampling.nested_sample import NestedSample
 from sketches.sampling.strata import Strata
 from sketches.units import TimeUnit
@@ -51,6 +52,8 @@ class PoissonSample:
     least_weight: int
     greatest_weight: int
     lost_before: int  # no level holds the events at or before this time (NO_CUT: every event is in some level's reach)
+    counts: Counts | None = None  # how many rows were seen of each row's event; None: one
+    totals: HourlyTotals | None = None  # of all rows that were seen of the events that this is a sample of
 
     def __len__(self) -> int:
         return len(self.times)
@@ -96,16 +99,23 @@ class PoissonSample:
         kind: Kind,
         labels: Labels,
         extremes: Extremes,
+        totals: HourlyTotals | None = None,
     ) -> PoissonSample:
-        """The events of some sources of a ladder, by number, or of all; an event of several sources comes once."""
+        """The events of some sources of a ladder, by number, or of all; an event of several sources comes once.
+
+        `totals` are those of all rows that were seen of these sources.
+        """
         if sources is not None:
             wanted = np.zeros(int(rows.sources.max(initial=-1)) + 1, bool)
             wanted[sources[sources < len(wanted)]] = True
             rows = rows.take(wanted[rows.sources])
         probability = inclusion_probabilities(rows, cuts, bits)
-        first = rows.first_of_event
+        first, counts = rows.first_of_event, rows.counts
         if not first.all():
+            if counts is not None:
+                counts = np.add.reduceat(counts, np.flatnonzero(first))
             rows, probability = rows.take(first), probability[first]
+            totals = totals if len(cuts.of_sources) == 0 else None  # rows of an event may be kept of one source alone
         strata = [Strata.of_ladder(cuts, cuts.complete_since(sources), extremes)] if extremes.newest is not None else []
         return cls(
             times=rows.times,
@@ -125,6 +135,8 @@ class PoissonSample:
             least_weight=extremes.least_weight,
             greatest_weight=extremes.greatest_weight,
             lost_before=NO_CUT,
+            counts=counts,
+            totals=totals,
         )
 
     @classmethod
@@ -226,6 +238,8 @@ class PoissonSample:
             design_weights=self.design_weights[rows],
             exclusion_probabilities=self.exclusion_probabilities[rows],
             copy_numbers=self.copy_numbers[rows],
+            counts=None if self.counts is None else self.counts[rows],
+            totals=None,
         )
 
     def since(self, begin: int) -> PoissonSample:

@@ -10,32 +10,31 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Floats, Ints, Rows, frozen
-from sketches.encoding.envelope import Envelope, version_of
+from sketches.arrays import Floats, Ints, Rows
+from sketches.encoding.envelope import Envelope, load, version_of
 from sketches.errors import CorruptError, IncompatibleError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Built, Promise, Scope, Sketch
-from sketches.hashing import salt
 from sketches.parts import Parts
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
+from sketches.sampling.batches import in_order, newest_first, rows_worth_keeping, trim, with_fine
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
 from sketches.sampling.extremes_left import extremes_left
-from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows, trimmed
+from sketches.sampling.hourly_totals import HourlyTotals
+from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows
 from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LEAST_CAPACITY, LadderParameters
 from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, open_sample, seal_sample
-from sketches.sampling.sampled_rows import sampled_rows
-from sketches.sampling.sampling_number import DEFAULT_BITS, MASKS, shortened
+from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open_sample, seal_sample
+from sketches.sampling.sampling_number import DEFAULT_BITS, shortened
 from sketches.sampling.segments import joined, read_segment, write_segments
 from sketches.units import SECOND, TimeUnit
 
 _ONE_EPOCH: Final = 1 << 62  # longer than a stream: segments then end where they are full
-_FIRST_ROWS: Final = 4  # times the capacity: rows that are sorted before there are cuts to pass the others by
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,7 @@ class Sample(Sketch):
     kind: Kind
     labels: Labels = field(repr=False)
     extremes: Extremes
+    totals: HourlyTotals | None = field(default=None, repr=False)  # of all rows seen; None: they were not counted
 
     @classmethod
     def build(
@@ -126,23 +126,35 @@ class Sample(Sketch):
         return cls.of_sources(events, np.zeros(len(events), np.int32), [""] if len(events) else [], parameters)
 
     @classmethod
-    def of_sources(cls, events: Events, sources: Codes, names: Sequence[str], parameters: LadderParameters) -> Sample:
-        """Sample a batch of events whose sources are numbers in a list of names, each name once, in any order."""
-        names, sources = _in_order(names, sources)
+    def of_sources(
+        cls,
+        events: Events,
+        sources: Codes,
+        names: Sequence[str],
+        parameters: LadderParameters,
+        *,
+        counting_rows: bool = False,
+    ) -> Sample:
+        """Sample a batch of events whose sources are numbers in a list of names, each name once, in any order.
+
+        With `counting_rows` the rows of each event and of every hour are counted: each has come just now.
+        """
+        names, sources = in_order(names, sources)
         extremes = Extremes.of(events)
         rows, cuts = LadderRows.empty(events.kind.dtype), Cuts.none(len(names) if parameters.per_source else 0)
         if extremes.newest is not None:
-            cuts = _fine(cuts, extremes, parameters)
-            for span in _newest_first(events.times, parameters.capacity):
-                fresh = _sampled(events, sources, span, parameters, cuts)
-                rows, cuts = _trim(LadderRows.together([rows, fresh]), cuts, parameters)
+            cuts = with_fine(cuts, extremes, parameters)
+            for span in newest_first(events.times, parameters.capacity):
+                fresh = rows_worth_keeping(events, sources, span, parameters, cuts, counting_rows=counting_rows)
+                rows, cuts = trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
-        return cls(parameters, rows, cuts, names, events.kind, labels, extremes)
+        totals = HourlyTotals.of(events.times, events.weights, parameters.unit) if counting_rows else None
+        return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals)
 
     @classmethod
     def partial(cls, events: Events, sources: Codes, names: Sequence[str], **settings: Any) -> Sample:
         parameters = cls.build(Events.of([], []), **settings).parameters
-        return cls.of_sources(events, sources, names, parameters)
+        return cls.of_sources(events, sources, names, parameters, counting_rows=True)
 
     @classmethod
     def union(cls, sketches: Sequence[Sample]) -> Sample:
@@ -154,10 +166,10 @@ class Sample(Sketch):
         names = tuple(sorted(set().union(*(sketch.names for sketch in seen))))
         extremes = Extremes.merged([one.extremes for one in seen])
         parts = [sketch._renumbered(names, parameters) for sketch in seen]
-        cuts = _fine(Cuts.highest([cut for _, cut in parts]), extremes, parameters)
-        rows, cuts = _trim(LadderRows.together([part for part, _ in parts]), cuts, parameters)
+        cuts = with_fine(Cuts.highest([cut for _, cut in parts]), extremes, parameters)
+        rows, cuts = trim(LadderRows.together([part for part, _ in parts]), cuts, parameters)
         labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
-        return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes)
+        return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, _totals(seen))
 
     def _renumbered(self, names: tuple[str, ...], parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
         """The rows with the numbers of sources in a longer list, and the cuts as settings from now on need them.
@@ -193,6 +205,7 @@ class Sample(Sketch):
         if names is not None:
             place = {name: at for at, name in enumerate(self.names)}
             wanted = np.array(sorted(place[name] for name in set(names) if name in place), np.intp)
+        some = wanted is not None and len(wanted) < len(self.names)
         sample = PoissonSample.of_ladder(
             self.rows,
             self.cuts,
@@ -202,8 +215,9 @@ class Sample(Sketch):
             self.kind,
             self.labels,
             self.extremes,
+            None if some else self.totals,
         )
-        return AskableSample(sample, self.parameters, some_sources=wanted is not None and len(wanted) < len(self.names))
+        return AskableSample(sample, self.parameters, some_sources=some)
 
     def answer(self, question: Question, *, other: Sample | None = None) -> Estimate:
         """The answer with its interval; `other` is the second sketch of an inner product."""
@@ -217,7 +231,8 @@ class Sample(Sketch):
 
     @property
     def _head(self) -> SampleHead:
-        return SampleHead(self.kind, self.extremes, self.labels, self.names, self.cuts)
+        seen = None if self.totals is None else Seen.of(self.totals, self.rows)
+        return SampleHead(self.kind, self.extremes, self.labels, self.names, self.cuts, seen)
 
     def to_bytes(self) -> bytes:
         segments = self.parts(_ONE_EPOCH).segments
@@ -243,7 +258,7 @@ class Sample(Sketch):
 
     @classmethod
     def from_parts(cls, head: bytes, segments: Sequence[bytes | memoryview]) -> tuple[Sample, dict[int, str]]:
-        found = cls.from_bytes(head)
+        parameters, opened, _ = load(head, {cls.family: open_sample})
         damaged: dict[int, str] = {}
         whole: list[tuple[LadderRows, Kind]] = []
         for number, payload in enumerate(segments):
@@ -251,12 +266,19 @@ class Sample(Sketch):
                 whole.append(read_segment(payload))
             except CorruptError as error:
                 damaged[number] = str(error)
-        return (replace(found, rows=found._head.rows_of(*joined(whole))) if whole else found), damaged
+        if damaged:  # without the rows that are lost, what was counted is of no use
+            opened = replace(opened, seen=None)
+        return cls._stored(parameters, opened, opened.rows_of(*joined(whole)) if whole else None), damaged
 
     @classmethod
     def _stored(cls, parameters: LadderParameters, head: SampleHead, rows: LadderRows | None) -> Sample:
-        rows = LadderRows.empty(head.kind.dtype) if rows is None else rows
-        return cls(parameters, rows, head.cuts, head.names, head.kind, head.labels, head.extremes)
+        columns = (head.cuts, head.names, head.kind, head.labels, head.extremes)
+        totals = None if head.seen is None else head.seen.totals
+        if rows is None:
+            return cls(parameters, LadderRows.empty(head.kind.dtype), *columns, totals)
+        if head.seen is not None:
+            rows = replace(rows, counts=head.seen.counts(len(rows)))
+        return cls(parameters, rows, *columns, totals)
 
     @classmethod
     def is_earlier(cls, payload: bytes) -> bool:
@@ -272,7 +294,7 @@ class Sample(Sketch):
         if capacity == own:
             return self
         parameters = replace(self.parameters, capacity=capacity)
-        rows, cuts = _trim(self.rows, self.cuts, parameters)
+        rows, cuts = trim(self.rows, self.cuts, parameters)
         labels = Labels.kept([self.labels], self.kind, [rows.values])
         return replace(self, parameters=parameters, rows=rows, cuts=cuts, labels=labels)
 
@@ -304,8 +326,8 @@ class Sample(Sketch):
         sources = np.repeat(numbers, [len(copy) for copy in copies])
         rows = LadderRows.sorted(times, shortened(hashes, parameters.bits), values, weights, sources)
         extremes = Extremes.merged([sketch.extremes for _, sketch in seen])
-        cuts = _fine(Cuts.none(len(names) if parameters.per_source else 0), extremes, parameters)
-        rows, cuts = _trim(rows, cuts, parameters)
+        cuts = with_fine(Cuts.none(len(names) if parameters.per_source else 0), extremes, parameters)
+        rows, cuts = trim(rows, cuts, parameters)
         kind = seen[0][1].kind
         labels = Labels.kept([sketch.labels for _, sketch in seen], kind, [rows.values])
         moved = Sample(parameters, rows, cuts, names, kind, labels, extremes)
@@ -316,7 +338,8 @@ class Sample(Sketch):
         if sources is not None:
             gone &= np.isin(self.rows.sources, [at for at, name in enumerate(self.names) if name in set(sources)])
         rows = self.rows.take(~gone)
-        found = replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]))
+        totals = None if self.totals is None else self.totals.without(begin, end, wholly=sources is None)
+        found = replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]), totals=totals)
         if for_good:
             found = found._unremembered()
         oldest, newest = self.extremes.oldest, self.extremes.newest
@@ -335,8 +358,8 @@ class Sample(Sketch):
             return Sample._of(Events.of([], []), self.parameters)
         silent = set(self.names) - {self.names[at] for at in np.unique(self.rows.sources).tolist()}
         found = replace(self, extremes=extremes)._unnamed(silent)
-        cuts = _fine(Cuts.none(len(found.cuts.of_sources)), extremes, self.parameters)
-        rows, cuts = _trim(found.rows, cuts, self.parameters)
+        cuts = with_fine(Cuts.none(len(found.cuts.of_sources)), extremes, self.parameters)
+        rows, cuts = trim(found.rows, cuts, self.parameters)
         return replace(found, rows=rows, cuts=cuts)
 
     def _unnamed(self, forgotten: set[str]) -> Sample:
@@ -354,47 +377,15 @@ class Sample(Sketch):
         return len(self.rows)
 
 
-def _in_order(names: Sequence[str], sources: Codes) -> tuple[tuple[str, ...], Codes]:
-    """The names that occur, in order, and the sources numbered by them."""
-    used = np.flatnonzero(np.bincount(sources, minlength=len(names))) if len(sources) else np.empty(0, np.intp)
-    ordered = sorted(used.tolist(), key=lambda at: names[at])
-    number = np.zeros(len(names), np.int32)
-    number[ordered] = np.arange(len(ordered), dtype=np.int32)
-    return tuple(names[at] for at in ordered), number[sources]
-
-
-def _newest_first(times: Ints, capacity: int) -> list[tuple[int, int]]:
-    """Stretches of time, the newest first: its rows give the cuts by which most of the others are passed by."""
-    first = _FIRST_ROWS * capacity
-    oldest, after = int(times.min()), int(times.max()) + 1
-    if len(times) <= 2 * first:
-        return [(oldest, after)]
-    edge = int(np.partition(times, len(times) - first)[len(times) - first])
-    return [(edge, after), (oldest, edge)]
-
-
-def _sampled(
-    events: Events, sources: Codes, span: tuple[int, int], parameters: LadderParameters, cuts: Cuts
-) -> LadderRows:
-    """The rows of a stretch of time that the cuts leave."""
-    rows, hashes = sampled_rows(
-        events.columns(),
-        frozen(sources),
-        np.uint64(salt(parameters.seed, 0)),
-        MASKS[parameters.bits],
-        (cuts.of_weight, cuts.of_count, cuts.of_sources, cuts.fine),
-        *span,
+def _totals(sketches: Sequence[Sample]) -> HourlyTotals | None:
+    """The totals of all rows; of sketches that did not count them, the time up to which nothing is known."""
+    if all(sketch.totals is None for sketch in sketches):
+        return None
+    return HourlyTotals.merged(
+        [
+            HourlyTotals.nothing(sketch.parameters.unit, sketch.extremes.newest or 0)
+            if sketch.totals is None
+            else sketch.totals
+            for sketch in sketches
+        ]
     )
-    weights = events.weights[rows] if events.weights is not None else np.ones(len(rows), np.int64)
-    values = events.values[rows].astype(events.kind.dtype, copy=False)
-    return LadderRows.sorted(events.times[rows], hashes, values, weights, sources[rows])
-
-
-def _fine(cuts: Cuts, extremes: Extremes, parameters: LadderParameters) -> Cuts:
-    """The cuts where all is kept besides that came within `fine` of the newest event."""
-    assert extremes.newest is not None
-    return replace(cuts, fine=max(cuts.fine, extremes.newest - parameters.fine))
-
-
-def _trim(rows: LadderRows, cuts: Cuts, parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
-    return trimmed(rows, cuts, parameters.capacity, parameters.per_source)

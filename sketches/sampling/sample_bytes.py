@@ -9,21 +9,68 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from sketches.arrays import Ints
 from sketches.encoding.bodies import read_cuts, read_head, write_cuts, write_head
-from sketches.encoding.byte_planes import read_block, write_block
+from sketches.encoding.byte_planes import read_block, read_planes, write_block, write_planes
 from sketches.encoding.envelope import Envelope, Reader, Writer, seal
 from sketches.errors import CorruptError
 from sketches.events import Extremes, Kind, Labels
 from sketches.sampling.askable_sample import FAMILY
-from sketches.sampling.ladder import LEVELS, NO_CUT, Cuts, LadderRows
+from sketches.sampling.hourly_totals import HourlyTotals
+from sketches.sampling.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows
 from sketches.sampling.ladder_parameters import LadderParameters
+from sketches.units import TimeUnit
 
 SAMPLE_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch
+COUNTED_FORMAT: Final = 4  # of a sample that has counted all rows
 _MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
+_MOST_ROWS: Final = 1 << 28
+_MOST_COUNT: Final = int(np.iinfo(np.int32).max)
+
+
+class Seen(NamedTuple):
+    """What was counted of all rows: the totals of hours, and how often rows came that came more than once.
+
+    `repeated` are the numbers of such rows in the order of all, `times` how often each came.
+    """
+
+    totals: HourlyTotals
+    repeated: Ints
+    times: Ints
+
+    @classmethod
+    def of(cls, totals: HourlyTotals, rows: LadderRows) -> Seen:
+        counts = rows.counted
+        repeated = np.flatnonzero(counts > 1)
+        return cls(totals, repeated, counts[repeated].astype(np.int64))
+
+    def counts(self, rows: int) -> Counts:
+        """How often each of so many rows came."""
+        if len(self.repeated) and int(self.repeated[-1]) >= rows:
+            raise CorruptError(f"row {self.repeated[-1]} of a sample is said to have come twice; it has {rows} rows")
+        found = np.ones(rows, np.int32)
+        found[self.repeated] = self.times
+        return found
+
+    def write(self, writer: Writer) -> None:
+        self.totals.write(writer)
+        writer.varint(len(self.repeated))
+        writer.blob(write_planes(np.diff(self.repeated, prepend=0).view(np.uint64)))
+        writer.blob(write_planes(self.times.view(np.uint64)))
+
+    @classmethod
+    def read(cls, reader: Reader, unit: TimeUnit) -> Seen:
+        totals, count = HourlyTotals.read(reader, unit), reader.varint()
+        if count > _MOST_ROWS:
+            raise CorruptError(f"{count} rows are said to have come twice; {_MOST_ROWS} are the most")
+        steps, times = (read_planes(reader.blob(), 0, count)[0] for _ in range(2))
+        if count and (int(times.max()) > _MOST_COUNT or int(steps.max()) > _MOST_ROWS or not steps[1:].all()):
+            raise CorruptError("rows that came more than once are out of order, or came too often")
+        return cls(totals, np.cumsum(steps.view(np.int64)), times.view(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +82,7 @@ class SampleHead:
     labels: Labels
     names: tuple[str, ...]
     cuts: Cuts
+    seen: Seen | None = None
 
     def to_bytes(self) -> bytes:
         writer = Writer()
@@ -47,6 +95,8 @@ class SampleHead:
         writer.i64(self.cuts.fine)
         for cut in self.cuts.of_sources.tolist():
             writer.i64(cut)
+        if self.seen is not None:
+            self.seen.write(writer)
         return writer.to_bytes()
 
     @classmethod
@@ -61,8 +111,10 @@ class SampleHead:
         of_weight, of_count = read_cuts(reader, NO_CUT, LEVELS), read_cuts(reader, NO_CUT, LEVELS)
         fine = reader.i64()
         of_sources = [reader.i64() for _ in range(len(names) if parameters.per_source else 0)]
+        seen = Seen.read(reader, parameters.unit) if reader.version >= COUNTED_FORMAT else None
         reader.done()
-        return cls(kind, extremes, labels, names, Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine))
+        cuts = Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine)
+        return cls(kind, extremes, labels, names, cuts, seen)
 
     def numbered(self, rows: LadderRows) -> LadderRows:
         """The rows as they are stored: with the number of its label for each key."""
@@ -93,7 +145,8 @@ def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequen
     writer.varint(len(segments))
     for segment in segments:
         writer.blob(segment)
-    return seal(FAMILY, SAMPLE_FORMAT, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+    version = SAMPLE_FORMAT if head.seen is None else COUNTED_FORMAT
+    return seal(FAMILY, version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
 
 def open_sample(envelope: Envelope) -> tuple[LadderParameters, SampleHead, list[bytes]]:

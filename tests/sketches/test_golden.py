@@ -30,7 +30,7 @@ from sketches.family import Sketch
 from sketches.registry import load
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.integral import Integral
-from sketches.sampling.sample_bytes import SAMPLE_FORMAT
+from sketches.sampling.sample_bytes import COUNTED_FORMAT, SAMPLE_FORMAT
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 START = 1_700_000_000
@@ -279,6 +279,17 @@ def stream_of(values: Callable[[np.ndarray], Any], weights: Callable[[np.ndarray
     return found
 
 
+def stream_counted() -> Sample:
+    """Rows that came up to three times, and the totals of hours, some of them forgotten."""
+    ids, times, numbers = columns(900)
+    rows = np.concatenate([np.arange(900), np.arange(0, 900, 5), np.arange(0, 900, 45)])
+    events = Events.of(ids[rows], times[rows], numbers[rows], numbers[rows] % 7)
+    sources = (np.arange(len(rows)) % 2).astype(np.int32)
+    whole = Sample.partial(events, sources, ["north", "south"], epsilon=0.3, detail=1, seed=55)
+    assert whole.kept < 700
+    return whole.without(START + 900, START + 1000)
+
+
 def stream_units() -> Sample:
     return stream_of(lambda v: v, lambda v: np.ones(len(v), np.int64), seed=51)
 
@@ -327,6 +338,7 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "retractable-numbers": (retractable, FADED[:1]),
     "sample-zeros": (zeros, (*NUMBERS, *EACH_ONCE)),
     "sample-stream-units": (stream_units, NUMBERS),
+    "sample-counted": (stream_counted, (*NUMBERS, *EACH_ONCE)),
     "sample-stream-weights": (stream_weights, (*NUMBERS, *EACH_ONCE)),
     "sample-stream-floats": (stream_floats, NUMBERS),
     "sample-stream-keys": (stream_keys, KEYS),
@@ -341,7 +353,8 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
 
 def golden(name: str) -> Path:
     """The file of a case, in the format version that its family writes today or wrote last."""
-    return GOLDEN / f"{name}-v{SAMPLE_FORMAT if name.startswith('sample-stream') else FORMAT_VERSION}.bin"
+    version = SAMPLE_FORMAT if name.startswith("sample-stream") else FORMAT_VERSION
+    return GOLDEN / f"{name}-v{COUNTED_FORMAT if name == 'sample-counted' else version}.bin"
 
 
 def asked(aggregate: str, **settings: Any) -> Question:

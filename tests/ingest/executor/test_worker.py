@@ -166,7 +166,8 @@ def events_of(data: Raw, rows: Sequence[int]) -> Events:
 def direct(data: Raw, rows: Sequence[int], family: type[Sketch], keywords: Mapping[str, Any]) -> bytes:
     """The bytes of one sketch that is built from all rows at once."""
     if family.scope is Scope.STREAM:
-        keywords = {**keywords, "sources": [data.columns["source"][row] for row in rows]}
+        names, codes = np.unique([data.columns["source"][row] for row in rows], return_inverse=True)
+        return family.partial(events_of(data, rows), codes.astype(np.int32), names.tolist(), **keywords).to_bytes()
     return family.build(events_of(data, rows), **keywords).to_bytes()
 
 
