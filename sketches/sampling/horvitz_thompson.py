@@ -13,9 +13,10 @@ Sums that use the table say how far off they may be.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -251,6 +252,16 @@ def _add_pieces_in_threads(
             whole[first::_THREADS] = part
     linear, squared, used = dealt
     return linear, squared, used
+
+
+def in_threads(add: Callable[[slice], None], times: int, rows: int) -> None:
+    """Deal out a pass over the rows for each of many times to a few threads, a stretch of times to each."""
+    if times < 2 * _THREADS or rows < _THREADED_FROM:
+        add(slice(0, times))
+        return
+    edges = np.linspace(0, times, 4 * _THREADS + 1).astype(int).tolist()  # later times take longer
+    with ThreadPoolExecutor(_THREADS) as threads:
+        list(threads.map(add, [slice(*ends) for ends in pairwise(edges)]))
 
 
 @njit(cache=True, nogil=True)

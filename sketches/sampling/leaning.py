@@ -23,7 +23,7 @@ from numba import njit
 
 from sketches.arrays import Column, Flags, Floats, Ints
 from sketches.decay import Decay
-from sketches.sampling.horvitz_thompson import FEW_TIMES
+from sketches.sampling.horvitz_thompson import FEW_TIMES, in_threads
 from sketches.sampling.hourly_totals import HourlyTotals
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
@@ -77,13 +77,18 @@ def leaned(inquiry: Inquiry, totals: HourlyTotals, mass: Floats) -> Estimates:
     factors = HourlyFactors(factors.mean * lean, factors.newest, factors.oldest)
     tolerance = FINE_TOLERANCE if len(as_of) <= FEW_TIMES else TOLERANCE
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, tolerance)
-    sums = np.zeros((len(as_of), 2, 3))
-    used = np.zeros(len(as_of), np.int64)
     last = np.searchsorted(sample.times, (as_of // totals.length + 1) * totals.length, side="left")
-    _add_residuals(
-        sample.times, sample.expanded_weights, counts, sample.exclusion_probabilities,
-        np.where(known, places, -1), factors.mean, as_of, last, table.first, table.height, table.slope, sums, used,
-    )  # fmt: skip
+    sums, used = np.zeros((len(as_of), 2, 3)), np.zeros(len(as_of), np.int64)
+    places = np.where(known, places, -1)
+
+    def add(these: slice) -> None:
+        _add_residuals(
+            sample.times, sample.expanded_weights, counts, sample.exclusion_probabilities, places,
+            factors.mean[these], as_of[these], last[these], table.first, table.height, table.slope, sums[these],
+            used[these],
+        )  # fmt: skip
+
+    in_threads(add, len(as_of), len(sample))
     more, fewer = _unseen(inquiry, totals, factors, float(counts.max(initial=1.0)))
     whole = factors.mean @ mass
     sides = [
