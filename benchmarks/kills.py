@@ -62,8 +62,9 @@ def main() -> None:
         "before a line\nof the store's code. What ended before its moment came does not count. Compared are all rows "
         "of all tables, payloads\nincluded, and what `wane info` and `wane query` say; then the operation is done "
         "again. `between` is whole as well: an\nempty store, or one of the new schema before a stream is moved. "
-        "`left beside` are the most files after a kill, `left for\never` those after the next run. Of runs with "
-        f"Spark the rows are compared, not the answers.\n\n{table(HEADER, shown)}\n\nFaults of any kind: {faults}."
+        "`left beside` are the most files after a kill, `left\nfor ever` those after the next run. An "
+        "old store has one family. Of runs with Spark, with two, the rows are compared,\nnot the answers.\n\n"
+        f"{table(HEADER, shown)}\n\nFaults of any kind: {faults}."
     )
     if asked.publish:
         chosen = f"--kills {asked.kills} --spark {asked.spark} --rows {asked.rows} --seed {asked.seed}"
