@@ -23,6 +23,7 @@ from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.joins import self_join
 from sketches.sampling.leaning import ENOUGH, leaned
+from sketches.sampling.piecewise_decay import too_faded
 from sketches.sampling.quantiles import quantiles
 from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.thresholds import above_threshold
@@ -70,19 +71,20 @@ def _count(inquiry: Inquiry) -> Estimates:
 
 
 def _whole(inquiry: Inquiry) -> Estimates:
-    """Σ w·f over all rows; with exact totals where they are known and enough sampled events count."""
+    """Σ w·f over all rows; with exact totals where they are known, enough sampled events count, and not all have faded
+    so far that a table of f is not good enough."""
     total, used = inquiry.weight()
-    totals, question = inquiry.sample.totals, inquiry.question
+    sample, question = inquiry.sample, inquiry.question
     plain = _of_total(total, used, inquiry.confidence)
     sampled = (total.variance > 0) & (np.square(total.sampled) >= ENOUGH * total.variance)
-    if totals is None or not sampled.any():
+    sampled[too_faded(sample.times, sample.unit, inquiry.decay, inquiry.as_of)] = False
+    if sample.totals is None or not sampled.any():
         return plain
-    mass = totals.weights if question.by_weight or question.sums else totals.rows.astype(np.float64)
-    found = leaned(inquiry, totals, mass)
-    value, lower, upper = (
-        np.where(sampled, getattr(found, name), getattr(plain, name)) for name in ("value", "lower", "upper")
-    )
-    return Estimates(value, lower, upper, used)
+    by_weight = question.by_weight or question.sums
+    found = leaned(replace(inquiry, as_of=inquiry.as_of[sampled]), sample.totals, by_weight=by_weight)
+    for limits, better in zip((plain.value, plain.lower, plain.upper), found, strict=True):
+        limits[sampled] = better
+    return plain
 
 
 def _of_total(total: Total, used: Ints, confidence: float) -> Estimates:

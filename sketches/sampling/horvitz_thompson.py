@@ -234,23 +234,17 @@ def _add_pieces_in_threads(
     coefficients: Coefficients, table: PiecewiseDecay, as_of: Ints
 ) -> tuple[Floats, Floats, Ints]:
     """As-of times do not depend on each other, so a long series is dealt out to a few threads."""
-    prefixes = coefficients.prefixes
+    prefixes, times = coefficients.prefixes, len(as_of)
+    linear, squared = np.empty((times, len(coefficients.linear))), np.empty((times, len(coefficients.squared)))
+    used = np.empty(times, np.int64)
 
-    def add_pieces(moments: Ints) -> tuple[Floats, Floats, Ints]:
-        return _add_pieces(
-            coefficients.times, *prefixes, moments, table.first, table.height, table.slope, table.square_height,
+    def add(these: slice) -> None:
+        linear[these], squared[these], used[these] = _add_pieces(
+            coefficients.times, *prefixes, as_of[these], table.first, table.height, table.slope, table.square_height,
             table.square_slope,
         )  # fmt: skip
 
-    if len(as_of) < 2 * _THREADS or len(coefficients.times) < _THREADED_FROM:
-        return add_pieces(as_of)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        found = list(threads.map(add_pieces, [as_of[first::_THREADS] for first in range(_THREADS)]))
-    dealt = tuple(np.empty((len(as_of), *part.shape[1:]), part.dtype) for part in found[0])
-    for first, parts in enumerate(found):
-        for whole, part in zip(dealt, parts, strict=True):
-            whole[first::_THREADS] = part
-    linear, squared, used = dealt
+    in_threads(add, times, len(coefficients.times))
     return linear, squared, used
 
 

@@ -16,16 +16,17 @@ with the most that an unseen event could have left, and the squares of the dista
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from sketches.arrays import Column, Flags, Floats, Ints
+from sketches.arrays import Column, Flags, Floats, Ints, Limits
 from sketches.decay import Decay
 from sketches.sampling.horvitz_thompson import FEW_TIMES, in_threads
 from sketches.sampling.hourly_totals import HourlyTotals
-from sketches.sampling.inquiry import Estimates, Inquiry
+from sketches.sampling.inquiry import Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.ladder import NO_CUT
 from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay
@@ -33,6 +34,7 @@ from sketches.units import TimeUnit
 
 _POINTS: Final = 32  # of an hour in which f jumps or bends
 ENOUGH: Final = 25  # sampled events in a sum: with fewer, an unseen event that came twice could matter more than they
+_AT_ONCE: Final = 2_000_000  # times and hours of which f is held in memory together
 _LEAST_ROWS: Final = 2  # that an unseen event may have come in: nothing tells that none repeats
 
 
@@ -66,10 +68,21 @@ def hourly_factors(totals: HourlyTotals, as_of: Ints, decay: Decay, unit: TimeUn
     return HourlyFactors(mean, newest, np.where(ages >= last, oldest, 0.0))
 
 
-def leaned(inquiry: Inquiry, totals: HourlyTotals, mass: Floats) -> Estimates:
-    """Σ w·f at all as-of times; `mass` is X of each hour: its rows, or their weight."""
+def leaned(inquiry: Inquiry, totals: HourlyTotals, *, by_weight: bool) -> Limits:
+    """Σ w·f and its limits at all as-of times, at none of which f of all rows is next to nothing; X is the rows of an
+    hour or, `by_weight`, what they weigh."""
+    totals = _in_reach(inquiry, totals)
+    blocks = -(-len(inquiry.as_of) * len(totals.hours) // _AT_ONCE)
+    parts = [
+        _leaned(replace(inquiry, as_of=block), totals, totals.weights if by_weight else totals.rows.astype(np.float64))
+        for block in np.array_split(inquiry.as_of, max(1, min(blocks, len(inquiry.as_of))))
+    ]
+    value, lower, upper = (np.concatenate(limits) for limits in zip(*parts, strict=True))
+    return value, lower, upper
+
+
+def _leaned(inquiry: Inquiry, totals: HourlyTotals, mass: Floats) -> Limits:
     sample, as_of = inquiry.sample, inquiry.as_of
-    totals, mass = _in_reach(inquiry, totals, mass)
     places, known = totals.known(sample.times)
     factors = hourly_factors(totals, as_of, inquiry.decay, sample.unit)
     counts = np.ones(len(sample)) if sample.counts is None else sample.counts.astype(np.float64)
@@ -78,14 +91,13 @@ def leaned(inquiry: Inquiry, totals: HourlyTotals, mass: Floats) -> Estimates:
     tolerance = FINE_TOLERANCE if len(as_of) <= FEW_TIMES else TOLERANCE
     table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, tolerance)
     last = np.searchsorted(sample.times, (as_of // totals.length + 1) * totals.length, side="left")
-    sums, used = np.zeros((len(as_of), 2, 3)), np.zeros(len(as_of), np.int64)
+    sums = np.zeros((len(as_of), 2, 3))
     places = np.where(known, places, -1)
 
     def add(these: slice) -> None:
         _add_residuals(
             sample.times, sample.expanded_weights, counts, sample.exclusion_probabilities, places,
             factors.mean[these], as_of[these], last[these], table.first, table.height, table.slope, sums[these],
-            used[these],
         )  # fmt: skip
 
     in_threads(add, len(as_of), len(sample))
@@ -95,7 +107,7 @@ def leaned(inquiry: Inquiry, totals: HourlyTotals, mass: Floats) -> Estimates:
         Total(sums[:, side, 0], sums[:, side, 1], sums[:, side, 2], unseen, np.square(unseen) * share)
         for side, (unseen, share) in enumerate((more, fewer))
     ]
-    return _joined(inquiry, whole, sides, table.relative_error, used)
+    return _joined(whole, *sides, table.relative_error, inquiry.confidence)
 
 
 def _lean(inquiry: Inquiry, counts: Floats, known: Flags) -> float:
@@ -108,24 +120,23 @@ def _lean(inquiry: Inquiry, counts: Floats, known: Flags) -> float:
     return float(both / squared) if squared > 0.0 else 1.0
 
 
-def _in_reach(inquiry: Inquiry, totals: HourlyTotals, mass: Floats) -> tuple[HourlyTotals, Floats]:
-    """The hours that count at any of the as-of times, and what is of them."""
+def _in_reach(inquiry: Inquiry, totals: HourlyTotals) -> HourlyTotals:
+    """The hours that count at any of the as-of times."""
     unit, length = inquiry.sample.unit, totals.length
     reach = min(inquiry.decay.horizon * unit.denominator / unit.numerator, float(1 << 62))
     first = (int(inquiry.as_of.min()) - int(reach)) // length - 1
     hours = slice(*np.searchsorted(totals.hours, [first, int(inquiry.as_of.max()) // length + 1]).tolist())
-    return totals.of_hours(hours), mass[hours]
+    return totals.of_hours(hours)
 
 
-def _joined(inquiry: Inquiry, whole: Floats, sides: list[Total], error: float, used: Ints) -> Estimates:
+def _joined(whole: Floats, more: Total, fewer: Total, error: float, confidence: float) -> Limits:
     """The totals, more what they are short of, less what they have too much."""
-    more, fewer = sides
-    (more_lower, more_upper), (fewer_lower, fewer_upper) = (side.bounds(inquiry.confidence) for side in sides)
+    (more_lower, more_upper), (fewer_lower, fewer_upper) = (side.bounds(confidence) for side in (more, fewer))
     value = whole + more.value - fewer.value
     off = error * (whole + more.value + fewer.value)
     lower = value - np.hypot(more.value - more_lower, fewer_upper - fewer.value) - off
     upper = value + np.hypot(more_upper - more.value, fewer.value - fewer_lower) + off
-    return Estimates(np.maximum(value, 0.0), np.maximum(lower, 0.0), np.maximum(upper, 0.0), used)
+    return np.maximum(value, 0.0), np.maximum(lower, 0.0), np.maximum(upper, 0.0)
 
 
 def _unseen(
@@ -177,7 +188,6 @@ def _add_residuals(
     height: Floats,
     slope: Floats,
     sums: Floats,
-    used: Ints,
 ) -> None:
     """For each time and sign the residuals that are certain, those that were sampled, and their variance."""
     for at in range(len(as_of)):
@@ -191,7 +201,6 @@ def _add_residuals(
                 while first[piece + 1] <= age:
                     piece += 1
                 factor = height[piece] + slope[piece] * (age - first[piece])
-                used[at] += factor > 0.0
             mean = means[at, places[row]] if places[row] >= 0 else 0.0
             if mean == 0.0 and factor == 0.0 and age > 0:
                 break

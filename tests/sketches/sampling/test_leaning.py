@@ -106,6 +106,37 @@ def test_a_series_says_what_single_answers_say() -> None:
             assert getattr(series, name) == pytest.approx(alone, rel=2e-3, abs=1e-6), (decay, name)
 
 
+@pytest.mark.parametrize("later", [HOUR, 20 * HOUR, 45 * HOUR, 70 * HOUR])
+def test_what_has_faded_to_nearly_nothing_is_covered(later: int) -> None:
+    """In a lull f of all events is tiny, and what a table says of it is not a part of it."""
+    missed, trials = 0, 0
+    for seed in range(12):
+        rows = stream_of(seed, 60_000)
+        lull = rows.take((rows.t < 5 * DAY) | (rows.t >= 8 * DAY))
+        question = Question("count", "exp:half_life=1h", counting="events")
+        moments = np.array([5 * DAY + later, DAYS * DAY + later, *([5 * DAY + later + 1] * 5)])  # few times, and many
+        truth = np.array([exact(lull, question, moment) for moment in moments.tolist()])
+        sample = counted(lull, seed)
+        for found in (sample.series(question, moments), sample.series(question, moments[:2])):
+            held = truth[: len(found.value)]
+            missed += int(np.count_nonzero((found.lower > held * (1 + 1e-9)) | (found.upper < held * (1 - 1e-9))))
+            trials += len(held)
+    assert missed <= binom.ppf(0.999, trials / 4, 0.05) * 4  # those of one sample go together
+
+
+@pytest.mark.parametrize("block", [1, 7, 10**9])
+def test_times_are_answered_a_block_after_the_other(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many hours there are, what is held of times and hours at once has an end, and the answers are the same."""
+    sample, moments = counted(stream_of(2)), np.linspace(DAY, DAYS * DAY, 40).astype(np.int64)
+    question = Question("sum", "exp:half_life=6h")
+    whole = sample.series(question, moments)
+    assert sample.totals is not None
+    monkeypatch.setattr("sketches.sampling.leaning._AT_ONCE", block * len(sample.totals.hours))
+    parts = sample.series(question, moments)
+    for name in ("value", "lower", "upper"):
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=2e-3)
+
+
 def test_what_was_kept_whole_is_exact_as_before() -> None:
     rows = stream_of(3, 150)
     sample = counted(rows)
