@@ -10,15 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from sketches.arrays import Ints, Rows
 from sketches.encoding.envelope import Reader, Writer
 from sketches.events import Events
 from sketches.sampling.known_totals import KnownTotals
 from sketches.sampling.ladder import NO_CUT, Codes
-from sketches.sampling.slice_totals import SliceTotals, hour_length
+from sketches.sampling.slice_totals import NEVER, SliceTotals, hour_length
 from sketches.units import TimeUnit
 
-_ROWS_A_SLICE: Final = {"by_source": 12, "by_class": 36}  # kept rows for each slice that a table may have
+_ROWS_A_SLICE: Final = {"by_source": 8, "by_class": 24}  # kept rows for each slice that a table may have
 _FEW: Final = {"by_source": 3_000, "by_class": 1_000}  # slices that it may have however few rows are kept
 
 
@@ -31,11 +33,15 @@ class RowTotals:
     by_class: SliceTotals
 
     @classmethod
-    def of(cls, events: Events, sources: Codes, unit: TimeUnit) -> RowTotals:
-        """The totals of a batch of rows."""
+    def of(cls, events: Events, sources: Codes, unit: TimeUnit, kept: int) -> RowTotals:
+        """The totals of a batch of rows, of which so many were kept."""
         from sketches.sampling.row_counts import count_rows  # noqa: PLC0415 - compiled, and only who builds needs it
 
-        return cls(*count_rows(events, sources, hour_length(unit)))
+        most = max(_FEW["by_source"], kept // _ROWS_A_SLICE["by_source"])
+        too_many = int(sources.max(initial=-1)) >= most
+        counts = count_rows(events, np.zeros_like(sources) if too_many else sources, hour_length(unit))
+        by_source = SliceTotals.nothing(unit, NEVER) if too_many else counts.by_source
+        return cls(counts.hourly, by_source, counts.by_class).fitted(kept)
 
     @classmethod
     def nothing(cls, unit: TimeUnit, unknown_up_to: int = NO_CUT) -> RowTotals:

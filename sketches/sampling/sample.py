@@ -149,7 +149,7 @@ class Sample(Sketch):
                 fresh = rows_worth_keeping(events, sources, span, parameters, cuts, counting_rows=counting_rows)
                 rows, cuts = trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
-        totals = RowTotals.of(events, sources, parameters.unit).fitted(len(rows)) if counting_rows else None
+        totals = RowTotals.of(events, sources, parameters.unit, len(rows)) if counting_rows else None
         return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals)
 
     @classmethod
