@@ -13,7 +13,7 @@ from sketches.arrays import Ints
 from sketches.decay import DecayClass
 from sketches.decay.functions import LastEvents, NoDecay
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
-from sketches.estimate import Curve, Estimate, Series
+from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
 from sketches.family import Askable
 from sketches.papers import CORRELATED_AGGREGATES
@@ -28,6 +28,7 @@ from sketches.sampling.ladder_parameters import LadderParameters
 from sketches.sampling.last_events import over_last_events
 from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.rows_seen import rows_seen
 from sketches.sampling.sample_parameters import SampleParameters
 
 FAMILY = "sample"
@@ -92,7 +93,19 @@ class AskableSample(Askable):
             used=int(found.used[0]),
             items=found.items,
             unlisted=found.unlisted,
+            seen=self._seen(inquiry) if self._knows_rows(question) else None,
         )
+
+    def _knows_rows(self, question: Question) -> bool:
+        """Whether it counts events, and in how many rows all of them came is known."""
+        sample = self.sample
+        plain = question.aggregate == "count" and not question.by_weight and not isinstance(question.decay, LastEvents)
+        known = sample.totals is not None and sample.totals.hourly.unknown_up_to == NO_CUT
+        return plain and known and sample.counts is not None and not sample.counts_rows and len(sample) > 0
+
+    def _seen(self, inquiry: Inquiry) -> RowsSeen:
+        by_row = replace(self, sample=self.sample.each_row)
+        return rows_seen(inquiry, answer(by_row._inquiry(inquiry.question, inquiry.as_of)))
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:
         """The same question at many as-of times, in one pass."""

@@ -15,9 +15,10 @@ import numpy as np
 from sketches.arrays import Ints, Rows
 from sketches.encoding.envelope import Reader, Writer
 from sketches.events import Events
+from sketches.parts import HourTotals, SliceLengths
 from sketches.sampling.known_totals import KnownTotals
 from sketches.sampling.ladder import NO_CUT, Codes
-from sketches.sampling.slice_totals import NEVER, SliceTotals, hour_length
+from sketches.sampling.slice_totals import NEVER, ROWS, VALUE, WEIGHT, SliceTotals, hour_length
 from sketches.units import TimeUnit
 
 _ROWS_A_SLICE: Final = {"by_source": 8, "by_class": 24}  # kept rows for each slice that a table may have
@@ -86,6 +87,16 @@ class RowTotals:
         if sources is not None:
             return KnownTotals(self.by_source.together(sources), self.hourly)
         return KnownTotals(self.hourly, self.hourly, self.by_class)
+
+    def hours(self) -> HourTotals:
+        """The totals of all sources, of the hours of which they are known."""
+        known = self.hourly.take(self.hourly.sums[:, ROWS] > 0.0)
+        begins, _, sums, unknown_up_to = known.slices()
+        return HourTotals(known.length, begins, sums[:, ROWS], sums[:, WEIGHT], sums[:, VALUE], unknown_up_to)
+
+    def lengths_at(self, time: int) -> SliceLengths:
+        """How long slices are at a time."""
+        return SliceLengths(self.hourly.length_at(time), self.by_source.length_at(time))
 
     @property
     def unknown_up_to(self) -> int:

@@ -14,9 +14,10 @@ from sketches.arrays import Floats, Ints, Rows
 from sketches.encoding.envelope import Envelope, load, version_of
 from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
+from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Repeats, Scope, Sketch
-from sketches.parts import Parts
+from sketches.family import Abilities, Built, Promise, Scope, Sketch
+from sketches.parts import HourTotals, Parts, SliceLengths
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
 from sketches.refusals import mergeable
@@ -289,6 +290,12 @@ class Sample(Sketch):
     def kept_share(self, times: Ints) -> Floats:
         _, levels = self.cuts.levels_at(times)
         return np.where(times > self.cuts.fine, 1.0, np.exp2(-levels.astype(np.float64)))
+
+    def hour_totals(self) -> HourTotals | None:
+        return None if self.totals is None else self.totals.hours()
+
+    def slice_lengths(self, time: int) -> SliceLengths:
+        return SliceLengths() if self.totals is None else self.totals.lengths_at(time)
 
     def smaller(self, than: Sample | None = None) -> Sample:
         own = self.parameters.capacity

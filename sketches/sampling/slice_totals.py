@@ -209,6 +209,13 @@ class SliceTotals:
         """Where each slice begins and ends."""
         return self.starts * self.length, (self.starts + (1 << self._levels())) * self.length
 
+    def length_at(self, time: int) -> int | None:
+        """How long a slice is around a time; None where nothing is known of it."""
+        if time <= self.unknown_up_to:
+            return None
+        level = int(np.searchsorted(-self.coarse, -(time // self.length), side="left"))
+        return self.length << level
+
     def slices(self) -> Slices:
         """Those of a table with one group."""
         return Slices(*self._times(), self.sums, self.unknown_up_to)

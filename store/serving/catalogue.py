@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from sketches.arrays import Ints
 from sketches.errors import QuestionError
-from sketches.family import Repeats, Scope
+from sketches.event_rules import Repeats
+from sketches.family import Scope
 from sketches.formatting import listed
 from sketches.holdings import Holdings
 from sketches.suggestions import did_you_mean

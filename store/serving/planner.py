@@ -16,7 +16,8 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from sketches.errors import UnanswerableError
-from sketches.family import Built, Promise, Repeats
+from sketches.event_rules import Repeats
+from sketches.family import Built, Promise
 from sketches.holdings import Holdings
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import duckdb
 
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
+from sketches.event_rules import Repeats
 from sketches.events import Kind
-from sketches.family import Askable, Gathered, Repeats, Scope, Sketch
+from sketches.family import Askable, Gathered, Scope, Sketch
 from sketches.registry import FAMILIES, family_of, load
 from store.database import connected
 from store.keys import WHOLE_STREAM, Epoch, is_in_parts, scope_of

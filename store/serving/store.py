@@ -21,9 +21,11 @@ from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
 from sketches.family import Askable
+from sketches.parts import HourTotals
 from sketches.question import Question
 from sketches.registry import families_with, family_of
 from store.database import WAIT
+from store.keys import is_in_parts
 from store.serving.catalogue import Catalogue, StoredStream, check_known, read_catalogue
 from store.serving.epoch_ends import series_at_ends
 from store.serving.planner import Picked, Times, pick
@@ -146,6 +148,19 @@ class Store:
             series = in_users_unit(series, asked, weight_step(selected.plan.stream))
             provenance = selected.provenance(series.as_of, start)
         return replace(series, guarantee=provenance.qualify(series.guarantee)), provenance
+
+    def hour_totals(self, stream: str) -> HourTotals | None:
+        """The exact totals of all rows of a stream, by the hour; None where no stored family has counted them."""
+        with self._lock:
+            held = self.catalogue().stream(stream)
+            for family in sorted(held.sketches):
+                if is_in_parts(family):
+                    read, self._catalogue = self._stream_sketches.read(
+                        self.path, self.catalogue(), stream, family, self._wait
+                    )
+                    if read.sketch is not None and not read.earlier and (found := read.sketch.hour_totals()):
+                        return found
+        return None
 
     def threshold_curve(
         self,
