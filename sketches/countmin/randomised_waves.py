@@ -16,7 +16,6 @@ from typing import Final
 import numba
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from sketches.arrays import Floats, Ints, Levels, Words
 from sketches.countmin.window_logs import Count
@@ -25,6 +24,7 @@ from sketches.errors import CorruptError, IncompatibleError, QuestionError, Wane
 from sketches.event_rules import MAX_TIME
 from sketches.events import Events
 from sketches.hashing import finalise, salt
+from sketches.special_functions import ndtri
 
 LEVELS: Final = 48
 NO_CUT: Final = -(1 << 62) - 1  # earlier than any time: nothing was forgotten
