@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import mmh3
-import numba
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sketches.arrays import Words
+from sketches.compiled import njit, vectorize
 from sketches.errors import EventError, WaneError
 
 _SHIFT = np.uint64(33)
@@ -54,7 +54,7 @@ def finalise(x: Words) -> Words:
     return mixed
 
 
-@numba.njit(inline="always", cache=True)
+@njit(inline="always", cache=True)
 def finalise_one(x: np.uint64) -> np.uint64:
     """`finalise` of one number, for use inside numba kernels; pass ``np.uint64`` (called from Python it gives an int).
 
@@ -68,7 +68,7 @@ def finalise_one(x: np.uint64) -> np.uint64:
     return x
 
 
-@numba.njit(inline="always", cache=True)
+@njit(inline="always", cache=True)
 def event_hash(identity: np.uint64, time: np.uint64, value: np.uint64, weight: np.uint64, salt: np.uint64) -> np.uint64:
     """The hash of a whole event, for kernels: what decides whether it is sampled, and what tells it from others.
 
@@ -79,7 +79,7 @@ def event_hash(identity: np.uint64, time: np.uint64, value: np.uint64, weight: n
     return finalise_one(mixed) & _KEPT_BITS
 
 
-@numba.vectorize(["uint64(uint64, uint64, uint64, uint64, uint64)"], cache=True)
+@vectorize(["uint64(uint64, uint64, uint64, uint64, uint64)"], cache=True)
 def event_hashes(
     identity: np.uint64, time: np.uint64, value: np.uint64, weight: np.uint64, salt: np.uint64
 ) -> np.uint64:
