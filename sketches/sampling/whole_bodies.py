@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from sketches.arrays import Bytes, Ints, Words, frozen
 from sketches.compiled import njit
@@ -69,9 +68,9 @@ def whole_bodies(events: Events, starts: Ints, stops: Ints, salts: Sequence[int]
 
 def _encoded(labels: Labels) -> tuple[Words, Ints, Bytes]:
     """The hashes of the labels, where the UTF-8 of each text begins and the last one ends, and the UTF-8 of all."""
-    _, edges, content = pa.array(labels.texts, pa.large_string()).buffers()
-    begins = np.frombuffer(edges, np.int64)[: len(labels.texts) + 1] if edges else np.zeros(1, np.int64)
-    return frozen(labels.hashes), frozen(begins), frozen(np.frombuffer(content or b"", np.uint8))
+    texts = [text.encode() for text in labels.texts]
+    edges = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return frozen(labels.hashes), frozen(edges), frozen(np.frombuffer(b"".join(texts), np.uint8))
 
 
 @njit(cache=True, nogil=True)
