@@ -29,9 +29,10 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
 from sketches.family import Abilities, Built, Promise, Sketch
 from sketches.hashing import finalise_one, hash_one, salt
-from sketches.question import COUNTINGS, Counting, Question
+from sketches.question import Counting, Question
 from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import COUNTINGS
 
 _ROUNDING: Final = 1e-12  # of f
 _TERMS: Final = 4096  # additions that a total takes besides one an event

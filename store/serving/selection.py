@@ -188,29 +188,26 @@ def _fetch(
     slots: Sequence[Slot],
     wanted: Mapping[Slot, Mapping[str, int]],
 ) -> dict[Slot, list[tuple[str, memoryview]]]:
-    """The payloads of these epochs, as views of what DuckDB handed over."""
+    """The payloads of these epochs."""
     found: dict[Slot, list[tuple[str, memoryview]]] = defaultdict(list)
     if not slots:
         return found
-    # lists as parameters, not as an Arrow table: to make one, pyarrow imports pandas, which takes seconds
-    rows = connection.sql(
+    rows = connection.execute(
         "SELECT source, start, length, payload FROM sketches "
         "SEMI JOIN (SELECT unnest($starts) AS start, unnest($lengths) AS length) USING (start, length) "
         "SEMI JOIN (SELECT unnest($sources) AS source) USING (source) "
         "WHERE stream = $stream AND family = $family ORDER BY start, source",
-        params={
+        {
             "starts": [start for start, _ in slots],
             "lengths": [length for _, length in slots],
             "sources": sorted({source for slot in slots for source in wanted[slot]}),
             "stream": selection.stream,
             "family": selection.family,
         },
-    ).to_arrow_table()
-    for batch in rows.to_batches():
-        sources, starts, lengths = (batch.column(at).to_pylist() for at in range(3))
-        payloads = batch.column(3)
-        for row, (source, start, length) in enumerate(zip(sources, starts, lengths, strict=True)):
-            found[start, length].append((source, memoryview(payloads[row].as_buffer())))
+    ).fetchnumpy()
+    columns = (rows[name].tolist() for name in ("source", "start", "length", "payload"))
+    for source, start, length, payload in zip(*columns, strict=True):
+        found[start, length].append((source, memoryview(payload).toreadonly()))
     return found
 
 
