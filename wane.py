@@ -219,11 +219,12 @@ def _query(options: argparse.Namespace) -> None:
     from store import Store
 
     store = Store(options.store)
-    stored = store.catalogue().streams.get(options.stream)
-    unit = SECOND if stored is None else stored.unit
-    moment = None if options.as_of is None else _moment(options.as_of, unit)
-    question = question_of(options, moment)
-    answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
+    with store.held_open():
+        stored = store.catalogue().streams.get(options.stream)
+        unit = SECOND if stored is None else stored.unit
+        moment = None if options.as_of is None else _moment(options.as_of, unit)
+        question = question_of(options, moment)
+        answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
     if not options.json:
         for line in answer.lines(unit):
             print(line)

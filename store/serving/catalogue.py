@@ -280,10 +280,17 @@ def read_catalogue(path: Path, wait: float = WAIT) -> Catalogue:
         return catalogue_in(connection, path)
 
 
-def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue:
-    """The catalogue in an open connection, in which the payloads of the same generation may be read afterwards."""
+def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path, known: Catalogue | None = None) -> Catalogue:
+    """The catalogue in an open connection, in which the payloads of the same generation may be read afterwards.
+
+    Where it is that of the commit which is known already, nothing is read again.
+    """
     connection.begin()
     generation = check(connection, path)
+    written = connection.execute("SELECT store, commit FROM wane").fetchall()[0]
+    if known is not None and known.name == written:
+        connection.commit()
+        return known
     open_ledger(connection, _READ)
     rejected = _rejected(connection)
     streams = {
@@ -302,9 +309,8 @@ def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path) -> Catalogue
     for name, source, start, length, family, reason in rows.fetchall():
         stream = streams[name]
         stream.set_aside.extend(stream.gaps_of(family, Epoch(source, start, length), reason))
-    name = connection.execute("SELECT store, commit FROM wane").fetchall()[0]
     connection.commit()
-    return Catalogue(generation, streams, name)
+    return Catalogue(generation, streams, written)
 
 
 def _rejected(connection: duckdb.DuckDBPyConnection) -> dict[str, Rejected]:

@@ -107,7 +107,7 @@ class StreamSketches:
         if held is not None and held[0] == _Written.of(catalogue, stream, family):
             return held[1], catalogue
         with connected(path, write=False, wait=wait) as connection:
-            catalogue = catalogue_in(connection, path)
+            catalogue = catalogue_in(connection, path, catalogue)
             sketch = read_stream_sketch(connection, catalogue.stream(stream), family)
         self._held[stream, family] = _Written.of(catalogue, stream, family), sketch
         return sketch, catalogue
@@ -132,7 +132,7 @@ def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float,
     if changed:
         selection.askable = None  # until all of it is read: reading may fail half way
         with connected(path, write=False, wait=wait) as connection:
-            catalogue = catalogue_in(connection, path)  # what is read next belongs to this generation
+            catalogue = catalogue_in(connection, path, catalogue)  # what is read next belongs to this generation
             _forget_other_store(selection, catalogue)
             stream = catalogue.stream(selection.stream)
             wanted = _written(stream, selection)
