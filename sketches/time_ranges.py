@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from numba import njit
+from sketches.compiled import njit
 
 from sketches.arrays import Floats, Ints
 from sketches.decay import Decay

@@ -21,13 +21,13 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.sampling.horvitz_thompson import Sums
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quotients import deviation, divide
+from sketches.special_functions import ndtri
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ has reached it
 

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
+from sketches.compiled import njit
 from numpy.typing import NDArray
 
 from sketches.arrays import Floats, Ints, frozen

@@ -19,7 +19,7 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Built, Promise, Scope, Sketch
 from sketches.parts import HourTotals, Parts, SliceLengths
 from sketches.predicate import COLUMNS
-from sketches.question import AGGREGATES, Question
+from sketches.question import Question
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.batches import in_order, newest_first, rows_worth_keeping, trim, with_fine
@@ -34,6 +34,7 @@ from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open
 from sketches.sampling.sampling_number import DEFAULT_BITS
 from sketches.sampling.segments import joined, read_segment, write_segments
 from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import AGGREGATES
 
 _ONE_EPOCH: Final = 1 << 62  # longer than a stream: segments then end where they are full
 

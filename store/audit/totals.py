@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from sketches.arrays import Flags, Ints
+from sketches.errors import CorruptError
 from sketches.events import Kind
 from sketches.parts import HourTotals
+from sketches.registry import FAMILIES
 from store.audit.exact import Exact
+from store.database import WAIT, connected
 
 ROUNDING: Final = 1e-12  # declared of sums
+
+
+def stored_totals(path: Path, stream: str, wait: float = WAIT) -> HourTotals | None:
+    """The totals that a store keeps of a stream; None where no family has counted all of its rows."""
+    with connected(path, write=False, wait=wait) as connection:
+        heads = connection.execute(
+            "SELECT family, payload FROM heads WHERE stream = $1 AND NOT EXISTS ("
+            "SELECT 1 FROM sketches AS earlier WHERE earlier.stream = $1 AND earlier.family = heads.family)",
+            [stream],
+        ).fetchall()
+    for family, head in heads:
+        if family in FAMILIES:
+            with suppress(CorruptError):
+                sketch, _ = FAMILIES[family].from_parts(head, [])
+                if (found := sketch.hour_totals()) is not None:
+                    return found
+    return None
 
 
 class ComparedTotals(NamedTuple):

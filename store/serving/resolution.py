@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
-from scipy.special import ndtri
 
 from sketches.durations import human_duration
 from sketches.errors import WaneError
 from sketches.family import DEFAULT_DELTA, DEFAULT_EPSILON, Sketch
 from sketches.registry import FAMILIES
+from sketches.special_functions import ndtri
 from store.serving.catalogue import StoredStream
 from store.serving.epoch_holdings import holdings_of
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,11 +22,9 @@ from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
 from sketches.family import Askable
-from sketches.parts import HourTotals
 from sketches.question import Question
 from sketches.registry import families_with, family_of
-from store.database import WAIT
-from store.keys import is_in_parts
+from store.database import WAIT, connected
 from store.serving.catalogue import Catalogue, StoredStream, check_known, read_catalogue
 from store.serving.epoch_ends import series_at_ends
 from store.serving.planner import Picked, Times, pick
@@ -83,6 +82,15 @@ class Store:
         self._kinds: dict[tuple[object, ...], Kind | None] = {}
         self._stream_sketches = StreamSketches()
         self._lock = threading.RLock()
+
+    @contextmanager
+    def held_open(self) -> Iterator[None]:
+        """Keep the file open meanwhile, and so closed to writers: for a command that asks once and ends.
+
+        Opening it anew for the catalogue, then for the sketches, takes as long as reading them.
+        """
+        with connected(self.path, write=False, wait=self._wait):
+            yield
 
     def catalogue(self) -> Catalogue:
         """What the store holds now, read again only when the file has changed. It does not wait for other answers."""
@@ -148,19 +156,6 @@ class Store:
             series = in_users_unit(series, asked, weight_step(selected.plan.stream))
             provenance = selected.provenance(series.as_of, start)
         return replace(series, guarantee=provenance.qualify(series.guarantee)), provenance
-
-    def hour_totals(self, stream: str) -> HourTotals | None:
-        """The exact totals of all rows of a stream, by the hour; None where no stored family has counted them."""
-        with self._lock:
-            held = self.catalogue().stream(stream)
-            for family in sorted(held.sketches):
-                if is_in_parts(family):
-                    read, self._catalogue = self._stream_sketches.read(
-                        self.path, self.catalogue(), stream, family, self._wait
-                    )
-                    if read.sketch is not None and not read.earlier and (found := read.sketch.hour_totals()):
-                        return found
-        return None
 
     def threshold_curve(
         self,

@@ -9,9 +9,9 @@ from scipy.stats import binom
 
 from sketches import Events, Integral, Question, Sample
 from sketches.predicate import EVERY_EVENT, Predicate, Range
-from sketches.question import COUNTINGS
 from sketches.sampling.askable_sample import AskableSample
 from sketches.sampling.value_grid import WORTHWHILE
+from sketches.vocabulary import COUNTINGS
 from tests.support.oracle import Oracle
 from tests.support.streams import STREAMS, Stream
 from tests.support.truth import Truth

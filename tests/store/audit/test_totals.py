@@ -12,12 +12,11 @@ import pytest
 from sketches import Events, Sample
 from sketches.sampling.ladder_parameters import LadderParameters
 from sketches.units import SECOND
-from store import Store
 from store.audit.exact import Exact
 from store.audit.raw_files import raw_files
-from store.audit.totals import compare_totals
+from store.audit.totals import compare_totals, stored_totals
 from tests.store.audit.test_exact import entry, ledger
-from tests.support.stores import STREAM
+from tests.support.stores import STREAM, overlapping, stored
 
 HOUR = 3_600
 
@@ -85,4 +84,13 @@ def test_an_hour_that_the_store_has_not_is_seen(exact: Exact) -> None:
 
 
 def test_a_store_without_counted_rows_has_no_totals(tmp_path: Path) -> None:
-    assert Store(ledger(tmp_path / "wane.duckdb", [])).hour_totals(STREAM) is None
+    assert stored_totals(ledger(tmp_path / "wane.duckdb", []), STREAM) is None
+
+
+def test_totals_are_read_from_a_store(tmp_path: Path) -> None:
+    """Of all commits together, without reading a row."""
+    path, by_source = tmp_path / "wane.duckdb", overlapping(STREAMS["uniform"](500, 1), ["north", "south"], 1)
+    stored(path, by_source)
+    found = stored_totals(path, STREAM)
+    assert found is not None
+    assert found.rows.sum() == sum(len(rows) for rows in by_source.values())
