@@ -55,3 +55,15 @@ def places(values: Column, bounds: Column) -> Rows:
     known = (least >= -(2.0**63)) & (least < 2.0**63)
     found = np.searchsorted(values, np.where(known, least, 0.0).astype(np.int64), side="left")
     return np.where(known, found, np.where(least < 0.0, 0, len(values)))
+
+
+def ranges(starts: Rows, stops: Rows) -> tuple[Rows, Rows]:
+    """All numbers of many ranges in one array, and for each of them the number of its range.
+
+    >>> [one.tolist() for one in ranges(np.array([5, 9, 0]), np.array([8, 9, 2]))]
+    [[5, 6, 7, 0, 1], [0, 0, 0, 2, 2]]
+    """
+    lengths = np.maximum(stops - starts, 0)
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return np.arange(len(which)) + (starts - before)[which], which

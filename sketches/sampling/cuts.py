@@ -45,11 +45,6 @@ class Cuts(NamedTuple):
     def compared(self, sample: PoissonSample) -> Floats:
         return sample.values.astype(np.float64) if self.order is None else self.order
 
-    def mirrored(self, sample: PoissonSample) -> Cuts:
-        """Cuts of the same rows with all signs changed, so that what was below an end is above it."""
-        low, middle, high = (-np.nextafter(end, -np.inf) for end in self.ends)
-        return Cuts(self.taus, Taus(high, middle, low), -self.compared(sample))
-
 
 def cuts_of(inquiry: Inquiry, threshold: Threshold) -> Cuts:
     """τ over all events of the chosen sources, before any predicate."""
