@@ -23,6 +23,7 @@ from sketches.errors import UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.question import DEFAULT_TOP
+from sketches.sampling.horvitz_thompson import sums_by_group
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total, Unseen, share_between
 from sketches.sampling.poisson_sample import PoissonSample
@@ -43,12 +44,8 @@ class _Groups:
 
     @classmethod
     def of(cls, inquiry: Inquiry) -> _Groups:
-        sample, decayed = inquiry.sample, inquiry.factors[0]
-        distinct, codes = sample.groups
-        codes, (certain, sampled, variance) = codes[decayed.rows], sample.coefficients_by_time[:, decayed.rows]
-        parts = (certain, sampled, variance * decayed.factors)
-        sums = [np.bincount(codes, part * decayed.factors, len(distinct)) for part in parts]
-        return cls(np.array(sums, np.float64), inquiry.unseen_unit)
+        distinct, codes = inquiry.sample.groups
+        return cls(sums_by_group(inquiry.sample, inquiry.factors[0], codes, len(distinct)), inquiry.unseen_unit)
 
     def total(self, codes: Rows) -> Total:
         """The totals of some values."""

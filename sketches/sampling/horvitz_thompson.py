@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints, Rows
+from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
 from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.intervals import Total, Unseen
@@ -50,6 +50,10 @@ class Sums:
     squared: Floats
     used: Ints
     table_error: float | Floats = 0.0
+
+    def plus(self, others: Sums) -> Sums:
+        """The sums over these rows and others, with f of each row."""
+        return Sums(self.linear + others.linear, self.squared + others.squared, self.used + others.used)
 
     def total(self, certain: int, sampled: int, variance: int, unseen: Unseen, scale: float = 1.0) -> Total:
         """The `Total` of three of the sums; `scale` is the largest factor that an unseen row may carry besides."""
@@ -90,30 +94,37 @@ def _rows_in_reach(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> sli
     return slice(min(start, stop), stop)
 
 
-def sums_by_row(coefficients: Coefficients, factors: Sequence[DecayFactors], rows: Rows | None = None) -> Sums:
-    """The sums from f of each row, over all rows or over some of them, whose numbers ascend."""
+def sums_by_row(coefficients: Coefficients, factors: Sequence[DecayFactors], chosen: Flags | None = None) -> Sums:
+    """The sums from f of each row, over all rows or over the chosen ones."""
     linear = np.zeros((len(factors), len(coefficients.linear)))
     squared = np.zeros((len(factors), len(coefficients.squared)))
     used = np.zeros(len(factors), np.int64)
     for at, one in enumerate(factors):
-        counting, decayed = _of_some(one, rows)
+        counting, decayed = (one.rows, one.factors) if chosen is None else _of_some(one, chosen[one.rows])
         linear[at] = np.einsum("kn,n->k", coefficients.linear[:, counting], decayed)
         squared[at] = np.einsum("kn,n->k", coefficients.squared[:, counting], np.square(decayed))
         used[at] = np.count_nonzero(decayed)
     return Sums(linear, squared, used)
 
 
-def _of_some(one: DecayFactors, rows: Rows | None) -> tuple[slice | Rows, Floats]:
-    """Rows that count, and f of each: some of them alone where they are few, else all, and 0 for the others."""
-    if rows is None:
-        return one.rows, one.factors
-    rows = rows[slice(*np.searchsorted(rows, [one.rows.start, one.rows.stop]).tolist())]
-    decayed = one.factors[rows - one.rows.start]
-    if len(rows) * _FEW_ROWS < len(one.factors):
-        return rows, decayed
-    factors = np.zeros(len(one.factors))
-    factors[rows - one.rows.start] = decayed
-    return one.rows, factors
+def _of_some(one: DecayFactors, chosen: Flags) -> tuple[slice | Rows, Floats]:
+    """Rows that count, and f of each: the chosen alone where they are few, else all, and 0 for the others."""
+    if np.count_nonzero(chosen) * _FEW_ROWS > len(chosen):
+        return one.rows, one.factors * chosen
+    rows = np.flatnonzero(chosen)
+    return rows + one.rows.start, one.factors[rows]
+
+
+def sums_by_group(sample: PoissonSample, decayed: DecayFactors, groups: Rows, count: int) -> Floats:
+    """The certain part, the sampled part and the variance of Σ w·f in each group, given the number of each row's."""
+    here, product = groups[decayed.rows], np.empty(len(decayed.factors))
+    found = np.empty((3, count))
+    for at, column in enumerate(sample.coefficients_by_time[:, decayed.rows]):
+        np.multiply(column, decayed.factors, out=product)
+        if at == 2:  # the variance is that of f²
+            product *= decayed.factors
+        found[at] = np.bincount(here, product, count)
+    return found
 
 
 def sums_by_tree(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
@@ -140,18 +151,18 @@ def sums_by_tree(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of
 def _sums_of_cover(
     coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints, cover: Cover
 ) -> tuple[Floats, Floats]:
-    found = []
-    for power, (columns, weights) in enumerate(coefficients.kinds, start=1):
-        sums = np.zeros((len(columns), len(as_of)))
-        for times, rows, factors in coefficients.tree.by_row(cover, unit, decay, as_of):
-            for at, column in enumerate(columns):
-                sums[at] += np.bincount(times, np.einsum("pr,pr->p", column[rows], factors**power), len(as_of))
+    found = [np.zeros((len(columns), len(as_of))) for columns, _ in coefficients.kinds]
+    for power, (sums, (_, weights)) in enumerate(zip(found, coefficients.kinds, strict=True), start=1):
         for pairs, of_chunks in zip(cover.pairs, weights, strict=True):
             parts = np.einsum("jp,pjk->kp", pairs.factors**power, of_chunks[pairs.chunks])
             for at, part in enumerate(parts):
                 sums[at] += np.bincount(pairs.times, part, len(as_of))
-        found.append(np.maximum(sums.T, 0.0))
-    linear, squared = found
+    for times, rows, factors in coefficients.tree.by_row(cover, unit, decay, as_of):
+        for power, (sums, (columns, _)) in enumerate(zip(found, coefficients.kinds, strict=True), start=1):
+            decayed = factors**power
+            for at, column in enumerate(columns):
+                sums[at] += np.bincount(times, np.einsum("pr,pr->p", column[rows], decayed), len(as_of))
+    linear, squared = (np.maximum(sums.T, 0.0) for sums in found)
     return linear, squared
 
 

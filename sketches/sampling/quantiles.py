@@ -16,10 +16,10 @@ import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
-from sketches.sampling.horvitz_thompson import FEW_TIMES, MANY_ROWS, MOST_ERROR, DecayFactors
+from sketches.sampling.horvitz_thompson import FEW_TIMES, MANY_ROWS, MOST_ERROR, DecayFactors, sums_by_group
 from sketches.sampling.intervals import Total, Unseen, share_bounds
 from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.value_grid import BLOCKS, grid_of
+from sketches.sampling.value_grid import grid_of, stride_of
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
 _CHECKPOINTS_OF_ONE_TIME: Final = 4096  # over very many rows
@@ -82,22 +82,17 @@ def _sweeps_by_row(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float)
     sums, used = np.empty((3, len(as_of), len(checkpoints))), np.empty(len(as_of), np.int64)
     for at, moment in enumerate(as_of.tolist()):
         decayed = DecayFactors.at(sample.times, moment, decay, sample.unit)
-        sums[:, at], used[at] = _by_block(sample, decayed, block, len(checkpoints)), np.count_nonzero(decayed.factors)
+        sums[:, at], used[at] = (
+            sums_by_group(sample, decayed, block, len(checkpoints)),
+            np.count_nonzero(decayed.factors),
+        )
     sums = np.cumsum(sums, axis=2)
     return _Sweeps(checkpoints, sums, _reached(sample, decay, as_of, phi, stride, sums[0] + sums[1]), used, 0.0)
 
 
-def _by_block(sample: PoissonSample, decayed: DecayFactors, block: Rows, blocks: int) -> Floats:
-    """At one time the certain part, the sampled part and the variance of each block of values."""
-    here = block[decayed.rows]
-    certain, sampled, variance = sample.coefficients_by_time[:, decayed.rows]
-    parts = (certain, sampled, variance * decayed.factors)
-    return np.stack([np.bincount(here, part * decayed.factors, blocks) for part in parts])
-
-
 def _sweeps_by_grid(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float) -> _Sweeps:
     """With the sums of all blocks from a grid; only the rows of the block in which φ is reached are looked at."""
-    stride = max(1, len(sample) // BLOCKS)
+    stride = stride_of(sample)
     found = grid_of(sample, sample.weight_coefficients, stride).sums(sample.unit, decay, as_of)
     sums = np.cumsum(np.stack([found.linear[:, 0], found.linear[:, 1], found.squared[:, 0]]), axis=2)
     reached = _reached(sample, decay, as_of, phi, stride, sums[0] + sums[1])
@@ -126,7 +121,7 @@ def _reached(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float, strid
 def sweep(sample: PoissonSample, decay: Decay, as_of: int) -> Floats:
     """At one time the cumulated certain part, sampled part and variance after each row in the order of values."""
     decayed = DecayFactors.at(sample.times, as_of, decay, sample.unit)
-    return np.cumsum(_by_block(sample, decayed, sample.blocks(1).astype(np.intp), len(sample)), axis=1)
+    return np.cumsum(sums_by_group(sample, decayed, sample.blocks(1).astype(np.intp), len(sample)), axis=1)
 
 
 def quantiles_of_sweep(

@@ -25,7 +25,7 @@ from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.quotients import divide
 from sketches.sampling.ratios import mean_of_sums, share_limits
-from sketches.sampling.value_grid import BLOCKS, grid_of
+from sketches.sampling.value_grid import grid_of, stride_of
 
 _FEW_VALUES: Final = 0.25  # of what lies between the limits of a quantile: a value with more is not one of many
 
@@ -50,9 +50,15 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     times = len(inquiry.as_of)
     if times <= FEW_TIMES or len(inquiry.sample) == 0:
         return Estimates.joined([_at_one_time(careful, cuts, at, estimates) for at in range(times)])
-    above, below = (partial(_sums_around, careful, cuts, below=side) for side in (False, True))
-    found = estimates(careful, cuts, _Sums(above, below))
-    for at in np.flatnonzero(above(inquiry.sample.weight_coefficients).middle.table_error > MOST_ERROR).tolist():
+    error = np.zeros(times)
+
+    def around(coefficients: Coefficients, *, below: bool) -> Around:
+        sums = _sums_around(careful, cuts, coefficients, below=below)
+        np.maximum(error, sums.middle.table_error, out=error)
+        return sums
+
+    found = estimates(careful, cuts, _Sums(partial(around, below=False), partial(around, below=True)))
+    for at in np.flatnonzero(error > MOST_ERROR).tolist():
         exact = _at_one_time(careful, cuts, at, estimates)
         for name in ("value", "lower", "upper", "used"):
             getattr(found, name)[at] = getattr(exact, name)[0]
@@ -62,14 +68,18 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
 def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -> Estimates:
     """With f of each row."""
     one, here = replace(inquiry, as_of=inquiry.as_of[at : at + 1]), cuts.at(at)
-
-    rows = [here.rows(one, float(end[0])) for end in here.ends]
+    compared = here.compared(one.sample)
+    low, middle, high = (compared >= end[0] for end in here.ends)
 
     def above(coefficients: Coefficients) -> Around:
-        return Around(*(sums_by_row(coefficients, one.factors, each) for each in rows))
+        few = sums_by_row(coefficients, one.factors, high)
+        some = few.plus(sums_by_row(coefficients, one.factors, middle & ~high))
+        return Around(some.plus(sums_by_row(coefficients, one.factors, low & ~middle)), some, few)
 
     def below(coefficients: Coefficients) -> Around:
-        return Around(*(sums_by_row(coefficients, one.factors, one.sample.others(each)) for each in rows))
+        few = sums_by_row(coefficients, one.factors, ~low)
+        some = few.plus(sums_by_row(coefficients, one.factors, low & ~middle))
+        return Around(few, some, some.plus(sums_by_row(coefficients, one.factors, middle & ~high)))
 
     return estimates(one, here, _Sums(above, below))
 
@@ -154,7 +164,7 @@ def _means(inquiry: Inquiry, certain: Flags, around: Around) -> Estimates:
 def _sums_around(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients, *, below: bool) -> Around:
     """The sums of the blocks of values above (or below) each threshold, and of the rows of the block that it cuts."""
     sample, as_of = inquiry.sample, inquiry.as_of
-    stride = max(1, len(sample) // BLOCKS)
+    stride = stride_of(sample)
     found = grid_of(sample, coefficients, stride).sums(sample.unit, inquiry.decay, as_of)
     added = [(_before_each if below else _from_each)(blocks) for blocks in (found.linear, found.squared)]
     compared, parts = cuts.compared(sample)[sample.by_value], []

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Ints, Rows
+from sketches.arrays import Flags, Floats, Ints, Rows, product
 from sketches.decay import Decay
 from sketches.units import TimeUnit
 
@@ -44,7 +44,7 @@ def powers(positions: Floats) -> Floats:
     return found
 
 
-_LAGRANGE: Final = np.linalg.inv(powers(_POSITIONS[::2]))  # Lagrange's polynomials as sums of powers
+_LAGRANGE: Final = np.linalg.inv(powers(_POSITIONS[::2])).astype(np.float64)  # Lagrange's polynomials as sums of powers
 _BETWEEN: Final = (_LAGRANGE @ powers(_POSITIONS[1::2])).T  # from f at the five ages to the polynomial at the four
 
 
@@ -141,7 +141,8 @@ class TimeTree:
         for larger, smaller in zip(self.levels[-2::-1], self.levels[:0:-1], strict=True):
             parents = np.arange(len(smaller.oldest)) // FAN_OUT
             nodes = (larger.newest[parents] - smaller.newest) + smaller.lengths * _POSITIONS[::2, None]
-            shares = np.tensordot(_LAGRANGE, powers(nodes / np.maximum(larger.lengths[parents], 1)), 1)
+            by_power = powers(nodes / np.maximum(larger.lengths[parents], 1))
+            shares = product(_LAGRANGE, by_power.reshape(NODES, -1)).reshape(by_power.shape)
             moved = shares.transpose(2, 0, 1) @ found[-1]
             found.append(np.add.reduceat(moved, np.arange(0, len(parents), FAN_OUT), axis=0))
         return found[::-1]
@@ -198,11 +199,11 @@ class TimeTree:
 def _close(factors: Floats, least: Floats, tolerance: float) -> tuple[Flags, Floats]:
     """Whether f and f² are close to their polynomials, and how far f is, relatively, at the worst place."""
     known, between = factors[::2], factors[1::2]
-    off = np.abs(_BETWEEN @ known - between)
+    off = np.abs(product(_BETWEEN, known) - between)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative = np.where(off > 0.0, off / between, 0.0).max(axis=0)
     close = off <= tolerance * np.maximum(between, least)
     squares = np.square(between)
-    off = np.abs(_BETWEEN @ np.square(known) - squares)
+    off = np.abs(product(_BETWEEN, np.square(known)) - squares)
     close &= off <= SQUARE_TOLERANCE * np.maximum(squares, np.square(least))
     return np.asarray(close.all(axis=0)), relative

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Floats, Ints, Rows, product
 from sketches.decay import Decay
 from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.horvitz_thompson import cover_error
@@ -24,11 +25,11 @@ from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.time_tree import NODES, Pairs, TimeTree
 from sketches.units import TimeUnit
 
-BLOCKS: Final = 512  # of values
+_BLOCKS: Final = 512  # of values, at most
 _CHUNKS: Final = 256  # that many, unless they would be smaller or larger than this
 _LEAST_CHUNK: Final = 64
 _LARGEST_CHUNK: Final = 1024
-_TOGETHER: Final = 32  # as-of times that are multiplied at once: neighbours have the same chunks
+_TOGETHER: Final = 16  # as-of times that are multiplied at once: neighbours have the same chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,14 @@ class BlockSums:
     squared: Floats
     used: Ints
     relative_error: Floats
+
+
+class _Kind(NamedTuple):
+    """Some coefficients, and what the rows of each cell weigh, in chunks of each size."""
+
+    columns: Floats
+    cells: list[Floats]  # a line for each chunk and age, a column for each sum and block
+    plain: list[Floats]  # the same of all ages together, a line for each chunk
 
 
 @dataclass(frozen=True)
@@ -56,58 +65,68 @@ class ValueGrid:
         return TimeTree(self.coefficients.times, leaf)
 
     @cached_property
-    def kinds(self) -> tuple[tuple[Floats, list[list[Floats]]], tuple[Floats, list[list[Floats]]]]:
-        """The coefficients of both kinds, each with the weights of its cells, in chunks of all sizes."""
-        linear, squared = self.coefficients.linear, self.coefficients.squared
-        return (linear, [self._cells(one) for one in linear]), (squared, [self._cells(one) for one in squared])
+    def kinds(self) -> tuple[_Kind, _Kind]:
+        """What is multiplied with f, and what with f²."""
+        return self._kind(self.coefficients.linear), self._kind(self.coefficients.squared)
 
-    def _cells(self, column: Floats) -> list[Floats]:
-        """A matrix for each size of chunks: a line for each chunk and age, a column for each block."""
-        leaf, smallest = self.tree.leaf, len(self.tree.levels[-1].oldest)
-        cells = np.empty((smallest, NODES, self.blocks))
+    def _kind(self, columns: Floats) -> _Kind:
+        cells = np.empty((len(self.tree.levels[-1].oldest), NODES, len(columns), self.blocks))
         for these, rows, by_power in self.tree.by_power():
             length, chunks = rows.stop - rows.start, these.stop - these.start
-            first = (np.arange(length) // leaf) * (NODES * self.blocks) + self.block[rows]
-            places = first + (np.arange(NODES) * self.blocks)[:, None]
-            found = np.bincount(places.ravel(), (by_power * column[rows]).ravel(), chunks * NODES * self.blocks)
-            cells[these] = found.reshape(chunks, NODES, self.blocks)
-        return [one.reshape(-1, self.blocks) for one in self.tree.of_all_sizes(cells)]
+            first = (np.arange(length) // self.tree.leaf) * (NODES * self.blocks) + self.block[rows]
+            places = (first + (np.arange(NODES) * self.blocks)[:, None]).ravel()
+            for at, column in enumerate(columns):
+                found = np.bincount(places, (by_power * column[rows]).ravel(), chunks * NODES * self.blocks)
+                cells[these, :, at] = found.reshape(chunks, NODES, self.blocks)
+        every = self.tree.of_all_sizes(cells.reshape(len(cells), NODES, -1))
+        return _Kind(columns, [one.reshape(-1, one.shape[2]) for one in every], [one.sum(axis=1) for one in every])
 
     def sums(self, unit: TimeUnit, decay: Decay, as_of: Ints) -> BlockSums:
         """The decayed sums of all blocks at all times."""
         cover = self.tree.cover(unit, decay, as_of, TOLERANCE)
-        found = [np.zeros((len(columns), len(as_of), self.blocks)) for columns, _ in self.kinds]
+        found = [np.zeros((len(as_of), len(kind.columns), self.blocks)) for kind in self.kinds]
+        for power, (sums, kind) in enumerate(zip(found, self.kinds, strict=True), start=1):
+            for pairs, cells, plain in zip(cover.pairs, kind.cells, kind.plain, strict=True):
+                factors, weights = pairs.factors**power, cells
+                if (factors == factors[:1]).all():  # f is the same over each chunk, as in a window
+                    factors, weights = factors[:1], plain
+                _add_products(pairs, factors, weights, sums.reshape(len(as_of), -1))
         for times, rows, factors in self.tree.by_row(cover, unit, decay, as_of):
-            begin, end = int(times[0]), int(times[-1]) + 1
-            places = ((times - begin)[:, None] * self.blocks + self.block[rows]).ravel()
-            for power, (sums, (columns, _)) in enumerate(zip(found, self.kinds, strict=True), start=1):
-                decayed = factors**power
-                for total, column in zip(sums, columns, strict=True):
-                    added = np.bincount(places, (column[rows] * decayed).ravel(), (end - begin) * self.blocks)
-                    total[begin:end] += added.reshape(end - begin, self.blocks)
-        for size, pairs in enumerate(cover.pairs):
-            self._add_products(size, pairs, found)
-        linear, squared = (np.maximum(sums, 0.0).swapaxes(0, 1) for sums in found)
+            self._add_rows(times, rows, factors, found)
+        linear, squared = (np.maximum(sums, 0.0, out=sums) for sums in found)
         error = cover_error(self.coefficients, cover, linear.sum(axis=2))
         return BlockSums(linear, squared, self.tree.used(unit, decay, as_of), error)
 
-    def _add_products(self, size: int, pairs: Pairs, found: list[Floats]) -> None:
-        """Add what chunks of one size weigh: f at their ages times the weights of cells, for some times at once."""
-        edges = np.searchsorted(pairs.times, np.arange(0, found[0].shape[1] + _TOGETHER, _TOGETHER))
-        for at, (start, stop) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
-            if start == stop:
-                continue
-            times = slice(at * _TOGETHER, min((at + 1) * _TOGETHER, found[0].shape[1]))
-            chunks = pairs.chunks[start:stop]
-            first, last = int(chunks.min()), int(chunks.max()) + 1
-            factors = np.zeros((times.stop - times.start, last - first, NODES))
-            factors[pairs.times[start:stop] - times.start, chunks - first] = pairs.factors[:, start:stop].T
-            factors = factors.reshape(len(factors), -1)
-            lines = slice(first * NODES, last * NODES)
-            for power, (sums, (_, cells)) in enumerate(zip(found, self.kinds, strict=True), start=1):
-                decayed = factors**power
-                for total, of_sizes in zip(sums, cells, strict=True):
-                    total[times] += decayed @ of_sizes[size][lines]
+    def _add_rows(self, times: Rows, rows: Rows, factors: Floats, found: list[Floats]) -> None:
+        """Add rows one by one, each line of them at its as-of time."""
+        begin, end = int(times[0]), int(times[-1]) + 1
+        counts = np.flatnonzero(factors)
+        places = ((times - begin)[:, None] * self.blocks + self.block[rows]).ravel()[counts]
+        these, decayed = rows.ravel()[counts], factors.ravel()[counts]
+        for power, (sums, kind) in enumerate(zip(found, self.kinds, strict=True), start=1):
+            faded = decayed**power
+            for at, column in enumerate(kind.columns):
+                added = np.bincount(places, column[these] * faded, (end - begin) * self.blocks)
+                sums[begin:end, at] += added.reshape(end - begin, self.blocks)
+
+
+def _add_products(pairs: Pairs, factors: Floats, weights: Floats, found: Floats) -> None:
+    """Add what chunks of one size weigh: f (first axis: ages) times the weights of cells, for some times at once."""
+    ages, step = len(factors), _TOGETHER
+    edges = np.searchsorted(pairs.times, np.arange(0, len(found) + step, step)).tolist()
+    for at, (start, stop) in enumerate(pairwise(edges)):
+        if start == stop:
+            continue
+        times, chunks = slice(at * step, min((at + 1) * step, len(found))), pairs.chunks[start:stop]
+        first, last = int(chunks.min()), int(chunks.max()) + 1
+        matrix = np.zeros((times.stop - times.start, last - first, ages))
+        matrix[pairs.times[start:stop] - times.start, chunks - first] = factors[:, start:stop].T
+        found[times] += product(matrix.reshape(len(matrix), -1), weights[first * ages : last * ages])
+
+
+def stride_of(sample: PoissonSample) -> int:
+    """How many rows, in the order of values, a block holds."""
+    return max(1, -(-len(sample) // _BLOCKS))
 
 
 def grid_of(sample: PoissonSample, coefficients: Coefficients, stride: int) -> ValueGrid:
