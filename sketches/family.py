@@ -46,6 +46,14 @@ class Scope(StrEnum):
     STREAM = "stream"  # all sources over all epochs
 
 
+class Repeats(StrEnum):
+    """What a row that repeats an event means in a stream."""
+
+    FORGIVEN = "forgive"  # an event counts once, however often it comes
+    COUNTED = "count"  # each row counts
+    NONE = "none"  # no row repeats, the user says
+
+
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """What a family answers, before its settings are known."""
@@ -60,6 +68,7 @@ class Abilities:
     fixed_decay: bool = False  # answers only under the decay that it was built for
     curves: bool = False  # whole curves over thresholds and shares
     forgives_repeats: bool = False  # an event counts once however often it comes
+    tells_repeats: bool = False  # knows how often events came, and counts them once or each time, as is asked
     joint_lists: bool = False  # the intervals of a list hold all together, not only each by itself
 
     @property
@@ -307,8 +316,8 @@ class Sketch(Askable):
         """What `parts` gave, and for each segment that cannot be read its number and why; refuses a damaged head."""
         raise NotImplementedError(f"the {cls.family} family is not stored in parts")
 
-    def of(self, names: Sequence[str] | None) -> Askable:
-        """What answers for some of the sources, or for all."""
+    def of(self, names: Sequence[str] | None, repeats: Repeats = Repeats.FORGIVEN) -> Askable:
+        """What answers for some of the sources, or for all, as the stream takes repeats."""
         raise NotImplementedError(f"the {self.family} family does not know its sources")
 
     def moved(self, sketches: Sequence[tuple[str, Sketch]]) -> tuple[Self, list[int]]:

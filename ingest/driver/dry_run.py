@@ -203,7 +203,7 @@ def _expired(work: StreamWork, checked: CheckedRows, how: WorkerSettings, keywor
 def _counting_otherwise(work: StreamWork, family: type[Sketch]) -> Iterator[str]:
     """Families that count repeated rows where the stream forgives them, or the other way round."""
     revoked = work.stored is not None and "unique_revoked" in work.stored.described
-    if work.settings.unique and not revoked:
+    if (work.settings.unique and not revoked) or family.abilities.tells_repeats:
         return
     forgives = family.abilities.forgives_repeats
     if work.settings.repeats == "forgive" and not forgives:

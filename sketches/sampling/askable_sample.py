@@ -135,9 +135,7 @@ class AskableSample(Askable):
 
     def asked(self, question: Question) -> PoissonSample:
         """The sample of the events that a question is about, with the weights by which they count in it."""
-        about = self.sample.where(question.where)
-        of_weight = question.sums and not question.of_value
-        return about if of_weight or question.by_weight else about.each_once
+        return _counted(self.sample.where(question.where), question)
 
     def _over_last(self, question: Question, as_of: Ints, other: AskableSample | None) -> Estimates:
         """The answer over the newest events by number: from the time at which they begin, without decay."""
@@ -175,8 +173,15 @@ class AskableSample(Askable):
 
     def _inquiry(self, question: Question, as_of: Ints) -> Inquiry:
         counted = self.sample if question.by_weight else self.sample.each_once
+        unrestricted = _counted(self.sample, question)
         return Inquiry(
-            self.asked(question), question, as_of, self._confidence(question), self.parameters.epsilon, counted
+            self.asked(question),
+            question,
+            as_of,
+            self._confidence(question),
+            self.parameters.epsilon,
+            counted,
+            unrestricted,
         )
 
     def _second_side(self, other: AskableSample | None) -> AskableSample:
@@ -240,6 +245,12 @@ class AskableSample(Askable):
                 return f"{each}planned for an additive error of at most {epsilon} of the whole decayed {whole}"
             case _:
                 return f"planned for an additive error of at most {epsilon}"
+
+
+def _counted(sample: PoissonSample, question: Question) -> PoissonSample:
+    """The sample with the weights by which events count in a question."""
+    of_weight = question.sums and not question.of_value
+    return sample if of_weight or question.by_weight else sample.each_once
 
 
 def _is_point(found: Estimates) -> bool:

@@ -16,14 +16,14 @@ import numpy as np
 from sketches.arrays import Ints, Rows, apart
 from sketches.errors import UnanswerableError
 from sketches.events import Kind
+from sketches.predicate import Range
 from sketches.question import NEEDS_ORDER
 from sketches.sampling.faint import magnified
 from sketches.sampling.heavy_hitters import heavy_hitters
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
 from sketches.sampling.joins import self_join
-from sketches.sampling.leaning import ENOUGH, leaned
-from sketches.sampling.piecewise_decay import too_faded
+from sketches.sampling.leaned_answers import leaned_mean, leaned_sum
 from sketches.sampling.quantiles import quantiles
 from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.thresholds import above_threshold
@@ -57,34 +57,21 @@ def _sum(inquiry: Inquiry) -> Estimates:
     return _summed(inquiry)
 
 
-def _summed(inquiry: Inquiry, rows: Rows | None = None) -> Estimates:
-    """Σ w·f over all rows or some or, of the value, Σ w·v·f."""
+def _summed(inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None) -> Estimates:
+    """Σ w·f over all rows or, of the value, Σ w·v·f; or over some rows, those with values in a range."""
     if inquiry.question.of_value:
-        return _value_sum(inquiry, rows)
-    if rows is None:
-        return _whole(inquiry)
-    return _of_total(*inquiry.weight(rows), inquiry.confidence)
+        return leaned_sum(inquiry, _value_sum(inquiry, rows), inquiry.weight(rows)[0], values)
+    return _counted(inquiry, rows, values)
 
 
 def _count(inquiry: Inquiry) -> Estimates:
-    return _whole(inquiry)
+    return _counted(inquiry)
 
 
-def _whole(inquiry: Inquiry) -> Estimates:
-    """Σ w·f over all rows; with exact totals where they are known, enough sampled events count, and not all have faded
-    so far that a table of f is not good enough."""
-    total, used = inquiry.weight()
-    sample, question = inquiry.sample, inquiry.question
-    plain = _of_total(total, used, inquiry.confidence)
-    sampled = (total.variance > 0) & (np.square(total.sampled) >= ENOUGH * total.variance)
-    sampled[too_faded(sample.times, sample.unit, inquiry.decay, inquiry.as_of)] = False
-    if sample.totals is None or not sampled.any():
-        return plain
-    by_weight = question.by_weight or question.sums
-    found = leaned(replace(inquiry, as_of=inquiry.as_of[sampled]), sample.totals, by_weight=by_weight)
-    for limits, better in zip((plain.value, plain.lower, plain.upper), found, strict=True):
-        limits[sampled] = better
-    return plain
+def _counted(inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None) -> Estimates:
+    """Σ w·f over all rows or some; with exact totals where they are known."""
+    total, used = inquiry.weight(rows)
+    return leaned_sum(inquiry, _of_total(total, used, inquiry.confidence), total, values)
 
 
 def _of_total(total: Total, used: Ints, confidence: float) -> Estimates:
@@ -114,9 +101,12 @@ def _value_sum(inquiry: Inquiry, rows: Rows | None) -> Estimates:
     return Estimates(value * scale, lower * scale, upper * scale, sums.used)
 
 
-def _mean(inquiry: Inquiry, rows: Rows | None = None, at_least: float = -np.inf) -> Estimates:
+def _mean(
+    inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None, at_least: float = -np.inf
+) -> Estimates:
     """Σ w·f / Σ f over all rows or some; for values, base + scale·(Σ w·(v - base)/scale·f / Σ w·f)."""
-    return mean_of_sums(inquiry, inquiry.sums(inquiry.mean_coefficients, rows), at_least)
+    sums = inquiry.sums(inquiry.mean_coefficients, rows)
+    return leaned_mean(inquiry, mean_of_sums(inquiry, sums, at_least), sums, values, at_least)
 
 
 def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
@@ -145,7 +135,9 @@ def _frequency(inquiry: Inquiry) -> Estimates:
 
 
 def _range_sum(inquiry: Inquiry) -> Estimates:
-    return _summed(inquiry, inquiry.between(inquiry.question.low, inquiry.question.high))
+    low, high = inquiry.question.low, inquiry.question.high
+    values = Range(-np.inf if low is None else low, np.inf if high is None else high)
+    return _summed(inquiry, inquiry.between(low, high), values)
 
 
 def _range_frequency(inquiry: Inquiry) -> Estimates:
@@ -154,14 +146,14 @@ def _range_frequency(inquiry: Inquiry) -> Estimates:
 
 def _correlated(inquiry: Inquiry, tau: float) -> Estimates:
     """Sum, count or mean over the events with v ≥ tau, or their share."""
-    rows = inquiry.between(tau, None)
+    rows, values = inquiry.between(tau, None), Range(tau)
     match inquiry.question.aggregate:
         case "correlated-sum":
-            return _summed(inquiry, rows)
+            return _summed(inquiry, rows, values)
         case "correlated-count":
-            return _of_total(*inquiry.weight(rows), inquiry.confidence)
+            return _counted(inquiry, rows, values)
         case "correlated-mean":
-            return _mean(inquiry, rows, np.nextafter(float(tau), -np.inf))
+            return _mean(inquiry, rows, values, float(np.nextafter(float(tau), -np.inf)))
         case _:
             return _share(inquiry, rows)
 

@@ -66,6 +66,7 @@ class Inquiry:
     confidence: float
     share_error: float  # ε: a reported heavy hitter's share may be this far below φ
     everything: PoissonSample | None = None  # before the predicate, for a threshold that is an aggregate; None: sample
+    unrestricted: PoissonSample | None = None  # before the predicate, with the weights of `sample`; None: sample
 
     @property
     def decay(self) -> Decay:

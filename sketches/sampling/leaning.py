@@ -1,214 +1,311 @@
-"""Sums and counts that lean on exact totals: what the sample has to say is only how far f is from its mean in an hour.
+"""Sums, counts and means that lean on exact totals of slices of time (`sketches.sampling.row_totals`).
 
-With X the rows (or the weight of the rows) of an hour, m the number of rows seen of a kept event, and f̄ the mean of f
-over the hour, a number that is fixed beforehand,
+Ingest has counted the rows of every slice, and what they weigh. With X the total of a slice, m how often a kept event
+came, x what the totals are of, y what is asked of it and g a mean of the decay over the slice, fixed beforehand:
 
-    Σ over hours β·f̄·X  +  Σ over kept events (w·f - β·f̄·m·w)/π
+    Σ over slices β·g·X  +  Σ over kept events (y·f - β·g·m·x)/π
 
-has the expectation Σ w·f: every event of an hour counts m times in X, and the second sum takes off again what it
-estimates of that. Where f hardly changes within an hour and no row repeats, hardly anything is left to be estimated.
-β is 1 where none of the kept events has repeated, and else what leaves least to be estimated, by regression. (Särndal,
-Swensson and Wretman, Model Assisted Survey Sampling, 1992, Sections 6.3 and 6.4.)
+is unbiased whatever β is. Only how far f is from its mean, and which events repeat, is left to the sample, and the
+variance is of that. Where f hardly changes within a slice and no row repeats, hardly anything is left to be estimated.
+β is 1 where no kept event came twice, and else found by regression. Under a range of values, totals by classes of
+values are used: β is 1 in the classes inside the range, 0 in those outside, and a share that is fixed beforehand in
+those that the range cuts.
 
-What is left has two signs. Both sides are sums over different events, hence independent: each has its gamma limits,
-with the most that an unseen event could have left, and the squares of the distances add up (MOVER).
+What is left has both signs. Its interval is a gamma interval that is as skewed as the largest residual allows, with the
+most that an unseen event could have left (`sketches.sampling.quotients.deviation`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sketches.arrays import Column, Flags, Floats, Ints, Limits
+from sketches.arrays import Flags, Floats, Ints, Limits
 from sketches.decay import Decay
-from sketches.sampling.horvitz_thompson import FEW_TIMES, in_threads
-from sketches.sampling.hourly_totals import HourlyTotals
-from sketches.sampling.inquiry import Inquiry
+from sketches.events import Kind
+from sketches.predicate import Range
 from sketches.sampling.intervals import Total
-from sketches.sampling.ladder import NO_CUT
+from sketches.sampling.known_totals import KnownTotals
 from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay
-from sketches.units import TimeUnit
+from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.quotients import LeanedQuotient, Quotient, deviation, shape_of
+from sketches.sampling.residuals import LeanRows, Residuals, added_by, fits_cells, residuals_by_cell, residuals_by_row
+from sketches.sampling.slice_totals import ROWS, VALUE, WEIGHT
+from sketches.sampling.steps import SteppedDecay, stepped
+from sketches.sampling.value_classes import end_of, shares_inside
 
-_POINTS: Final = 32  # of an hour in which f jumps or bends
-ENOUGH: Final = 25  # sampled events in a sum: with fewer, an unseen event that came twice could matter more than they
-_AT_ONCE: Final = 2_000_000  # times and hours of which f is held in memory together
-_LEAST_ROWS: Final = 2  # that an unseen event may have come in: nothing tells that none repeats
-
-
-class HourlyFactors(NamedTuple):
-    """For each as-of time and hour: the mean of f over the hour, and f at its ends, 0 for what is still to come."""
-
-    mean: Floats
-    newest: Floats
-    oldest: Floats
-
-
-def hourly_factors(totals: HourlyTotals, as_of: Ints, decay: Decay, unit: TimeUnit) -> HourlyFactors:
-    """By Simpson's rule or, where f jumps or bends within the hour, by the mean of many points."""
-    starts = totals.hours * totals.length
-    ages = as_of[:, None] - starts[None, :]  # of the beginning of each hour, the oldest that may lie in it
-
-    def at(age: Column) -> Floats:
-        return np.where(age >= 0, decay(unit.seconds(np.maximum(age, 0))), 0.0)
-
-    last = totals.length - 1
-    oldest, middle, newest = at(ages), at(ages - last / 2.0), at(ages - last)
-    mean = (oldest + 4.0 * middle + newest) / 6.0
-    breaks = [0, *(age * unit.denominator / unit.numerator for age in decay.breaks())]
-    uneven = np.zeros(ages.shape, bool)
-    for edge in breaks:
-        uneven |= (ages >= edge) & (ages - last <= edge)
-    steps = (np.arange(_POINTS) + 0.5) * (totals.length / _POINTS)
-    mean[uneven] = at(ages[uneven][:, None] - np.floor(steps)).mean(axis=1)
-    now = float(decay(np.zeros(1))[0])
-    newest = np.where(ages >= last, newest, np.where(ages >= 0, now, 0.0))
-    return HourlyFactors(mean, newest, np.where(ages >= last, oldest, 0.0))
+_FEW_TIMES: Final = 6  # up to which rows are cheaper than cells
+_REMEMBERED: Final = 6  # questions of which the sums over newer rows are kept
+_AT_ONCE: Final = 4_000_000  # times and edges that are held in memory together
+_LEAST_ROWS: Final = 2.0  # that an unseen event may have come in, unless the stream is known to have no repeats
+_ROUNDING: Final = 1e-12
+_LOST: Final = 1e-4  # of an answer: where rounding is beyond it, rows are added up instead of cells
 
 
-def leaned(inquiry: Inquiry, totals: HourlyTotals, *, by_weight: bool) -> Limits:
-    """Σ w·f and its limits at all as-of times, at none of which f of all rows is next to nothing; X is the rows of an
-    hour or, `by_weight`, what they weigh."""
-    totals = _in_reach(inquiry, totals)
-    blocks = -(-len(inquiry.as_of) * len(totals.hours) // _AT_ONCE)
-    parts = [
-        _leaned(replace(inquiry, as_of=block), totals, totals.weights if by_weight else totals.rows.astype(np.float64))
-        for block in np.array_split(inquiry.as_of, max(1, min(blocks, len(inquiry.as_of))))
-    ]
-    value, lower, upper = (np.concatenate(limits) for limits in zip(*parts, strict=True))
-    return value, lower, upper
+class Quantity(NamedTuple):
+    """What is added up of each event: 1, its weight, or its value less a base in units of a scale.
+
+    With a `cap`, values of higher classes are left out.
+    """
+
+    column: int  # of the totals
+    base: float = 0.0
+    scale: float = 1.0
+    cap: int | None = None
 
 
-def _leaned(inquiry: Inquiry, totals: HourlyTotals, mass: Floats) -> Limits:
-    sample, as_of = inquiry.sample, inquiry.as_of
-    places, known = totals.known(sample.times)
-    factors = hourly_factors(totals, as_of, inquiry.decay, sample.unit)
-    counts = np.ones(len(sample)) if sample.counts is None else sample.counts.astype(np.float64)
-    lean = _lean(inquiry, counts, known)
-    factors = HourlyFactors(factors.mean * lean, factors.newest, factors.oldest)
-    tolerance = FINE_TOLERANCE if len(as_of) <= FEW_TIMES else TOLERANCE
-    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, tolerance)
-    last = np.searchsorted(sample.times, (as_of // totals.length + 1) * totals.length, side="left")
-    sums = np.zeros((len(as_of), 2, 3))
-    places = np.where(known, places, -1)
-
-    def add(these: slice) -> None:
-        _add_residuals(
-            sample.times, sample.expanded_weights, counts, sample.exclusion_probabilities, places,
-            factors.mean[these], as_of[these], last[these], table.first, table.height, table.slope, sums[these],
-        )  # fmt: skip
-
-    in_threads(add, len(as_of), len(sample))
-    more, fewer = _unseen(inquiry, totals, factors, float(counts.max(initial=1.0)))
-    whole = factors.mean @ mass
-    sides = [
-        Total(sums[:, side, 0], sums[:, side, 1], sums[:, side, 2], unseen, np.square(unseen) * share)
-        for side, (unseen, share) in enumerate((more, fewer))
-    ]
-    return _joined(whole, *sides, table.relative_error, inquiry.confidence)
+EVENTS: Final = Quantity(ROWS)
+WEIGHTS: Final = Quantity(WEIGHT)
 
 
-def _lean(inquiry: Inquiry, counts: Floats, known: Flags) -> float:
-    """β: how much of the totals to take, by the kept events of which rows were counted."""
-    sample = inquiry.sample
-    if not known.any() or counts[known].max() == 1.0:
-        return 1.0
-    spread = np.square(sample.expanded_weights) * sample.exclusion_probabilities * known
-    both, squared = spread @ counts, spread @ np.square(counts)
-    return float(both / squared) if squared > 0.0 else 1.0
+class LeanedSums(NamedTuple):
+    """At each as-of time, for each quantity: the sum, how far it may be off but for chance, the most that an unseen
+    event could add and take away; and the covariances of what chance does, by pairs."""
+
+    values: Floats
+    off: Floats
+    more: Floats
+    fewer: Floats
+    covariances: Floats
+    least: Floats  # what the sum of the first quantity surely is not below
+    most: Floats  # nor above
+
+    def limits(self, confidence: float) -> Limits:
+        """Of the one quantity: its sum, and its limits."""
+        tail = (1.0 - confidence) / 2.0
+        value, off, variance = self.values[:, 0], self.off[:, 0], self.covariances[:, 0]
+        more, fewer = self.more[:, 0], self.fewer[:, 0]
+        events = shape_of(variance, np.maximum(more, fewer))
+        lower = value - deviation(variance, fewer, events, tail) - off
+        upper = value + deviation(variance, more, events, tail) + off
+        value = np.clip(value, self.least, self.most)
+        return value, np.minimum(np.maximum(lower, self.least), value), np.maximum(np.minimum(upper, self.most), value)
+
+    def mean(self, least: Floats, greatest: Floats) -> Quotient:
+        """The first quantity over the second, whose quotient of an event is from `least` to `greatest`."""
+        nothing, unseen = np.zeros(len(self.values)), np.maximum(self.more, self.fewer)
+        top, bottom = (
+            Total(self.values[:, one], nothing, self.covariances[:, pair], unseen[:, one], nothing)
+            for one, pair in ((0, 0), (1, 2))
+        )
+        return LeanedQuotient(top, bottom, self.covariances[:, 1], least, greatest)
 
 
-def _in_reach(inquiry: Inquiry, totals: HourlyTotals) -> HourlyTotals:
-    """The hours that count at any of the as-of times."""
-    unit, length = inquiry.sample.unit, totals.length
-    reach = min(inquiry.decay.horizon * unit.denominator / unit.numerator, float(1 << 62))
-    first = (int(inquiry.as_of.min()) - int(reach)) // length - 1
-    hours = slice(*np.searchsorted(totals.hours, [first, int(inquiry.as_of.max()) // length + 1]).tolist())
-    return totals.of_hours(hours)
+@dataclass(frozen=True)
+class Leaning:
+    """Kept events beside the totals of the rows that they are a sample of, for some quantities in a range of values."""
+
+    rows: LeanRows
+    edges: Ints  # the ends of slices and of the sample, in order
+    totals: Floats  # of all rows before each edge, with an axis of quantities first
+    unknown: Ints  # how many unknown slices lie before each edge
+    filled: Ints  # how many slices in which rows came
+    largest: Floats  # for each quantity the largest design weight times size of an event from an edge to the next
+    repeated: float  # the most rows that an event may have come in that was not kept
+    restricted: bool
+    unique: bool
+
+    def sums(self, decay: Decay, as_of: Ints, sample: PoissonSample) -> LeanedSums:
+        """At all as-of times, a block after the other."""
+        blocks = max(1, min(len(as_of), -(-len(as_of) * len(self.edges) // _AT_ONCE)))
+        found = [self._sums(decay, block, sample) for block in np.array_split(as_of, blocks)]
+        return LeanedSums(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _sums(self, decay: Decay, as_of: Ints, sample: PoissonSample) -> LeanedSums:
+        few = len(as_of) <= _FEW_TIMES
+        oldest = np.minimum(self.edges[:1], as_of.min())
+        tolerance = FINE_TOLERANCE if few else TOLERANCE
+        table = PiecewiseDecay.reaching(oldest, int(as_of.max()), sample.unit, decay, tolerance)
+        steps = stepped(self.edges, as_of, table)
+        if few or not len(steps.first) or not fits_cells(steps.steps, len(as_of)):
+            left, error = residuals_by_row(self.rows, steps.steps, as_of, decay, sample.unit), np.zeros(len(as_of))
+        else:
+            left, error = self._by_cell(steps, as_of, table, decay, sample)
+        heights = steps.steps.heights
+        whole = np.stack(
+            [
+                added_by(steps.steps.at, heights * (totals[steps.last] - totals[steps.first]), len(as_of))
+                for totals in self.totals
+            ],
+            axis=1,
+        )
+        more, fewer = self._unseen(steps, len(as_of))
+        off = error[:, None] * np.abs(left.decayed) + left.rounding
+        certain = self._certain(steps, len(as_of), table.relative_error)
+        return LeanedSums(whole + left.sums, off, more, fewer, left.covariances, *certain)
+
+    def _by_cell(
+        self, steps: SteppedDecay, as_of: Ints, table: PiecewiseDecay, decay: Decay, sample: PoissonSample
+    ) -> tuple[Residuals, Floats]:
+        """By cells; where rounding has taken too much, by rows. Besides, the relative error of f."""
+        left = residuals_by_cell(self.rows, steps.steps, as_of, table)
+        error = np.full(len(as_of), table.relative_error)
+        lost = np.flatnonzero((left.rounding > _LOST * np.abs(left.decayed)).any(axis=1))
+        if len(lost):
+            some = stepped(self.edges, as_of[lost], table)
+            exact = residuals_by_row(self.rows, some.steps, as_of[lost], decay, sample.unit)
+            for column, better in zip(left, exact, strict=True):
+                column[lost] = better
+            error[lost] = 0.0
+        return left, error
+
+    def _unseen(self, steps: SteppedDecay, times: int) -> tuple[Floats, Floats]:
+        """The most that an unseen event could add to each sum, and take away from it."""
+        heights, newest, oldest = steps.steps.heights, steps.newest, steps.oldest
+        unknown = self.unknown[steps.last] > self.unknown[steps.first]
+        there = unknown | (self.filled[steps.last] > self.filled[steps.first])
+        above = np.where(unknown, newest, newest if self.restricted else newest - heights)
+        below = self.repeated * heights - (0.0 if self.restricted else oldest)
+        found = []
+        for left in (above, below):
+            side = np.where(there, np.maximum(left, 0.0), 0.0)
+            columns = []
+            for largest in self.largest:
+                most = _greatest_between(largest, steps.first, steps.last)
+                column = np.zeros(times)
+                np.maximum.at(column, steps.steps.at, side * most)
+                columns.append(column)
+            found.append(np.stack(columns, axis=1))
+        return found[0], found[1]
+
+    def _certain(self, steps: SteppedDecay, times: int, error: float) -> tuple[Floats, Floats]:
+        """Limits of a sum where no row repeats and nothing is unknown: f lies between its ends in every slice."""
+        if not self.unique or self.restricted or self.unknown[-1] > 0 or self.rows.asked[0].min(initial=0.0) < 0.0:
+            return np.full(times, -np.inf), np.full(times, np.inf)
+        totals = self.totals[0]
+        held = totals[steps.last] - totals[steps.first]
+        least, most = (added_by(steps.steps.at, f * held, times) for f in (steps.oldest, steps.newest))
+        return least * (1.0 - error - _ROUNDING), most * (1.0 + error + _ROUNDING)
 
 
-def _joined(whole: Floats, more: Total, fewer: Total, error: float, confidence: float) -> Limits:
-    """The totals, more what they are short of, less what they have too much."""
-    (more_lower, more_upper), (fewer_lower, fewer_upper) = (side.bounds(confidence) for side in (more, fewer))
-    value = whole + more.value - fewer.value
-    off = error * (whole + more.value + fewer.value)
-    lower = value - np.hypot(more.value - more_lower, fewer_upper - fewer.value) - off
-    upper = value + np.hypot(more_upper - more.value, fewer.value - fewer_lower) + off
-    return np.maximum(value, 0.0), np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+def _greatest_between(column: Floats, first: Ints, last: Ints) -> Floats:
+    """The greatest entry from each `first` to before `last`."""
+    if not len(first):
+        return np.zeros(0)
+    pairs = np.stack([first, last], axis=1).ravel()
+    return np.maximum.reduceat(np.append(column, 0.0), pairs)[::2]
 
 
-def _unseen(
-    inquiry: Inquiry, totals: HourlyTotals, factors: HourlyFactors, most_rows: float
-) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """The most that an unseen event could add to either side at each as-of time, and its 1 - π."""
-    strata, starts = inquiry.sample.strata, totals.hours * totals.length
-    rows = max(most_rows, float(_LEAST_ROWS))
-    at = np.minimum(np.searchsorted(strata.newest, starts), len(strata.newest) - 1)
-    weight, share = strata.unit_design_weight[at], strata.unit_exclusion_probability[at]
-    counted = totals.rows > 0
-    mean = np.where(counted, factors.mean, 0.0)
-    above = np.maximum(factors.newest - mean, 0.0) * weight
-    below = np.maximum(rows * mean - factors.oldest, 0.0) * np.where(counted, weight, 0.0)
-    found = []
-    share = np.append(share, 0.0)
-    for side in (np.pad(one, ((0, 0), (0, 1))) for one in (above, below)):  # nothing, where no hour counts
-        largest = side.argmax(axis=1)
-        found.append((side[np.arange(len(side)), largest], share[largest]))
-    (more, excluded), fewer = found
-    plain, plainly = _unseen_before(inquiry, totals.unknown_up_to)
-    return (np.maximum(more, plain), np.where(plain > more, plainly, excluded)), fewer
+def lean(sample: PoissonSample, quantities: tuple[Quantity, ...], inside: Range | None = None) -> Leaning | None:
+    """A sample of all events beside its totals; None where there are none of these quantities.
+
+    `inside` is the range of values to which an answer is restricted. What is made is kept with the sample, for other
+    decays and as-of times.
+    """
+    known = sample.totals
+    if known is None or not len(sample):
+        return None
+    key = (quantities, inside)
+    if key not in sample.leanings:
+        if len(sample.leanings) >= _REMEMBERED:
+            sample.leanings.clear()
+        sample.leanings[key] = _lean(sample, known, quantities, inside)
+    found: Leaning | None = sample.leanings[key]
+    return found
 
 
-def _unseen_before(inquiry: Inquiry, time: int) -> tuple[Floats, Floats]:
-    """The same of events up to a time, before which nothing was counted."""
-    strata, as_of = inquiry.sample.strata, inquiry.as_of[:, None]
-    if time == NO_CUT:
-        return np.zeros(len(as_of)), np.zeros(len(as_of))
-    newest = np.minimum(np.minimum(strata.newest, time), as_of)
-    factors = inquiry.decay(inquiry.sample.unit.seconds(as_of - newest))
-    there = (strata.oldest <= time) & (strata.oldest <= as_of)
-    unseen = np.where(there, factors * strata.unit_design_weight, 0.0)
-    largest = unseen.argmax(axis=1)
-    return unseen[np.arange(len(unseen)), largest], strata.unit_exclusion_probability[largest]
+def _lean(
+    sample: PoissonSample, known: KnownTotals, quantities: tuple[Quantity, ...], inside: Range | None
+) -> Leaning | None:
+    table, share = known.slices, np.ones(len(sample))
+    by_class = inside is not None or any(one.cap is not None for one in quantities)
+    if by_class:
+        if known.classes is None or sample.kind is Kind.KEY:
+            return None
+        whole = sample.kind is Kind.INTEGER
+        shares = shares_inside(known.classes.groups, inside or Range(), whole=whole)
+        table = known.classes.weighted(shares)
+        share = shares_inside(sample.value_classes, inside or Range(), whole=whole)
+    slices = table.slices()
+    usable = slices.sums[:, ROWS] > 0.0
+    if any(one.column == VALUE for one in quantities):
+        usable &= np.isfinite(slices.sums[:, VALUE])
+    if not usable.any():
+        return None
+    edges = np.unique(np.concatenate([slices.begins, slices.ends, sample.times[:1], sample.times[-1:] + 1]))
+    at = np.searchsorted(edges, slices.begins)
+    place = np.searchsorted(slices.begins, sample.times, side="right") - 1
+    in_known = (place >= 0) & (sample.times < slices.ends[place]) & usable[place]
+    matching = None if inside is None else inside.holds(sample.values)
+    rows, beta = _rows(sample, quantities, share * in_known, matching)
+    totals = np.zeros((len(quantities), len(edges) + 1))
+    for number, one in enumerate(quantities):
+        own = slices
+        if one.cap is not None:
+            assert known.classes is not None
+            own = known.classes.weighted(shares * (np.abs(known.classes.groups) <= one.cap)).slices()
+        mass = own.sums[:, one.column]
+        if one.column == VALUE:
+            mass = (mass - one.base * own.sums[:, ROWS]) / one.scale
+        counted = usable[np.searchsorted(slices.begins, own.begins)]
+        totals[number, np.searchsorted(edges, own.begins) + 1] = np.where(counted, mass, 0.0) * beta
+    totals = np.cumsum(totals, axis=1)[:, :-1]
+    unknown, filled = (_before(edges, at, which) for which in (~usable, usable))
+    if slices.unknown_up_to >= int(sample.times[0]):
+        unknown[np.searchsorted(edges, slices.unknown_up_to, side="right") :] += 1
+    largest = np.stack([_largest(sample, one, edges, known, inside) for one in quantities])
+    repeated = most_rows(sample, known)
+    return Leaning(rows, edges, totals, unknown, filled, largest, repeated * beta, inside is not None, known.unique)
 
 
-@njit(cache=True, nogil=True)
-def _add_residuals(
-    times: Ints,
-    expanded: Floats,
-    counts: Floats,
-    excluded: Floats,
-    places: Ints,
-    means: Floats,
-    as_of: Ints,
-    last: Ints,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    sums: Floats,
-) -> None:
-    """For each time and sign the residuals that are certain, those that were sampled, and their variance."""
-    for at in range(len(as_of)):
-        piece = 0
-        for row in range(last[at] - 1, -1, -1):
-            age = as_of[at] - times[row]
-            factor = 0.0
-            if age >= first[-1]:
-                age = first[-1]
-            elif age >= 0:
-                while first[piece + 1] <= age:
-                    piece += 1
-                factor = height[piece] + slope[piece] * (age - first[piece])
-            mean = means[at, places[row]] if places[row] >= 0 else 0.0
-            if mean == 0.0 and factor == 0.0 and age > 0:
-                break
-            residual = expanded[row] * (factor - mean * counts[row])
-            side = 0 if residual > 0.0 else 1
-            residual = abs(residual)
-            if excluded[row] == 0.0:
-                sums[at, side, 0] += residual
-            else:
-                sums[at, side, 1] += residual
-                sums[at, side, 2] += residual * residual * excluded[row]
+def most_rows(sample: PoissonSample, known: KnownTotals) -> float:
+    """The most rows that an event may have come in that was not kept, where it counts once."""
+    return 1.0 if known.unique or sample.counts_rows else max(float(sample.most_rows), _LEAST_ROWS)
+
+
+def _before(edges: Ints, at: Ints, which: Flags) -> Ints:
+    """How many of the slices that begin at some edges lie before each edge."""
+    found = np.zeros(len(edges) + 1, np.int64)
+    found[at + 1] = which
+    return np.cumsum(found)[:-1]
+
+
+def _rows(
+    sample: PoissonSample, quantities: tuple[Quantity, ...], share: Floats, matching: Flags | None
+) -> tuple[LeanRows, float]:
+    """The rows with what is asked and what is in the totals of each; and β, by which both have to be multiplied."""
+    sizes = np.stack([_sizes(sample, one) for one in quantities])
+    asked = sizes if matching is None else sizes * matching
+    repeats = sample.most_rows > 1 and not sample.counts_rows
+    if repeats and sample.counts is not None:
+        share = share * sample.counts
+    elif share.min(initial=1.0) == 1.0 and matching is None:
+        return LeanRows(sample.times, asked, asked, sample.exclusion_probabilities), 1.0
+    counted = sizes * share
+    beta = 1.0
+    if repeats:
+        spread = sample.exclusion_probabilities * counted[-1]
+        both, squared = spread @ asked[-1], spread @ counted[-1]
+        beta = float(both / squared) if squared > 0.0 else 1.0
+    return LeanRows(sample.times, asked, counted * beta, sample.exclusion_probabilities), beta
+
+
+def _sizes(sample: PoissonSample, quantity: Quantity) -> Floats:
+    """What each row adds to an undecayed sum: over π."""
+    if quantity.column == ROWS:
+        return sample.expanded_events
+    if quantity.column == WEIGHT:
+        return sample.expanded_weights
+    sizes = (sample.values / quantity.scale - quantity.base / quantity.scale) * sample.expanded_events
+    return sizes if quantity.cap is None else np.where(np.abs(sample.value_classes) <= quantity.cap, sizes, 0.0)
+
+
+def _largest(
+    sample: PoissonSample, quantity: Quantity, edges: Ints, known: KnownTotals, inside: Range | None
+) -> Floats:
+    """The largest size of an unseen event from each edge to the next."""
+    strata = sample.strata
+    at = np.minimum(np.searchsorted(strata.newest, edges), len(strata.newest) - 1)
+    if quantity.column == WEIGHT:
+        return strata.unit_design_weight[at]
+    weights = strata.event_design_weight[at]
+    if quantity.column == ROWS:
+        return weights
+    least, greatest = sample.least_value, sample.greatest_value
+    if inside is not None:  # up to the other end of the classes that the range cuts
+        least, greatest = max(least, min(2.0 * inside.low, 0.0)), min(greatest, max(2.0 * inside.high, 0.0))
+    if quantity.cap is not None:
+        greatest = min(greatest, end_of(quantity.cap))
+    return weights * known.largest_between(edges, quantity.base, least, greatest) / quantity.scale

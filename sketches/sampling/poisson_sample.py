@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,11 @@ from sketches.events import Extremes, Kind, Labels
 from sketches.hashing import hash_one
 from sketches.predicate import Predicate
 from sketches.sampling.coefficients import Coefficients
-from sketches.sampling.hourly_totals import HourlyTotals
-from sketches.sampling.ladder import NO_CUT, Counts, Cuts, LadderRows, inclusion_probabilities
+from sketches.sampling.known_totals import KnownTotals
+from sketches.sampling.ladder import Counts
 from sketches.sampling.nested_sample import NestedSample
 from sketches.sampling.strata import Strata
+from sketches.sampling.value_classes import classes_of
 from sketches.units import TimeUnit
 
 _REMEMBERED_RANGES = 4  # ranges of values whose row numbers are remembered
@@ -53,7 +55,8 @@ class PoissonSample:
     greatest_weight: int
     lost_before: int  # no level holds the events at or before this time (NO_CUT: every event is in some level's reach)
     counts: Counts | None = None  # how many rows were seen of each row's event; None: one
-    totals: HourlyTotals | None = None  # of all rows that were seen of the events that this is a sample of
+    totals: KnownTotals | None = None  # of all rows that were seen of the events that this is a sample of
+    counts_rows: bool = False  # an event counts as often as it came
 
     def __len__(self) -> int:
         return len(self.times)
@@ -86,57 +89,6 @@ class PoissonSample:
             least_weight=extremes.least_weight,
             greatest_weight=extremes.greatest_weight,
             lost_before=max(int(max(copy.weight_cuts[-1], copy.count_cuts[-1])) for copy in copies),
-        )
-
-    @classmethod
-    def of_ladder(
-        cls,
-        rows: LadderRows,
-        cuts: Cuts,
-        sources: Rows | None,
-        bits: int,
-        unit: TimeUnit,
-        kind: Kind,
-        labels: Labels,
-        extremes: Extremes,
-        totals: HourlyTotals | None = None,
-    ) -> PoissonSample:
-        """The events of some sources of a ladder, by number, or of all; an event of several sources comes once.
-
-        `totals` are those of all rows that were seen of these sources.
-        """
-        if sources is not None:
-            wanted = np.zeros(int(rows.sources.max(initial=-1)) + 1, bool)
-            wanted[sources[sources < len(wanted)]] = True
-            rows = rows.take(wanted[rows.sources])
-        probability = inclusion_probabilities(rows, cuts, bits)
-        first, counts = rows.first_of_event, rows.counts
-        if not first.all():
-            if counts is not None:
-                counts = np.add.reduceat(counts, np.flatnonzero(first))
-            rows, probability = rows.take(first), probability[first]
-            totals = totals if len(cuts.of_sources) == 0 else None  # rows of an event may be kept of one source alone
-        strata = [Strata.of_ladder(cuts, cuts.complete_since(sources), extremes)] if extremes.newest is not None else []
-        return cls(
-            times=rows.times,
-            hashes=rows.hashes,
-            values=rows.values,
-            weights=rows.weights,
-            design_weights=1.0 / probability,
-            exclusion_probabilities=1.0 - probability,
-            copy_numbers=np.zeros(len(rows), np.int16),
-            strata=Strata.joined(strata),
-            unit=unit,
-            kind=kind,
-            labels=labels,
-            newest=extremes.newest,
-            least_value=extremes.least_value,
-            greatest_value=extremes.greatest_value,
-            least_weight=extremes.least_weight,
-            greatest_weight=extremes.greatest_weight,
-            lost_before=NO_CUT,
-            counts=counts,
-            totals=totals,
         )
 
     @classmethod
@@ -176,13 +128,13 @@ class PoissonSample:
 
     @cached_property
     def each_once(self) -> PoissonSample:
-        """The same sample with every event counted once, whatever its weight."""
+        """The same sample with every event counted once, or as often as it came, whatever its weight."""
         if self.least_weight == self.greatest_weight == 1:
             return self
         strata = self.strata
         return replace(
             self,
-            weights=np.ones(len(self), np.int64),
+            weights=self.times_counted,
             strata=replace(
                 strata,
                 unit_design_weight=strata.event_design_weight,
@@ -191,6 +143,47 @@ class PoissonSample:
             least_weight=1,
             greatest_weight=1,
         )
+
+    @cached_property
+    def each_row(self) -> PoissonSample:
+        """The same sample with every event counted as often as it came."""
+        if self.counts is None or self.most_rows == 1:
+            return self
+        strata, most = self.strata, self.most_rows
+        return replace(
+            self,
+            weights=self.weights * self.counts,
+            strata=replace(
+                strata,
+                unit_design_weight=strata.unit_design_weight * most,
+                event_design_weight=strata.event_design_weight * most,
+            ),
+            greatest_weight=self.greatest_weight * most,
+            counts_rows=True,
+        )
+
+    @property
+    def most_rows(self) -> int:
+        """How often that kept event came that came most often."""
+        return 1 if self.counts is None else int(self.counts.max(initial=1))
+
+    @property
+    def times_counted(self) -> Ints:
+        """How often each event counts."""
+        return (
+            self.counts.astype(np.int64)
+            if self.counts_rows and self.counts is not None
+            else np.ones(len(self), np.int64)
+        )
+
+    @cached_property
+    def value_classes(self) -> Ints:
+        return classes_of(self.values)
+
+    @cached_property
+    def leanings(self) -> dict[Any, Any]:
+        """What `sketches.sampling.leaning` has made of these rows beside their totals."""
+        return {}
 
     def where(self, predicate: Predicate) -> PoissonSample:
         """The sample of the events that satisfy a predicate; the same object while the same one is asked for."""
@@ -259,6 +252,11 @@ class PoissonSample:
         return self.weights * self.design_weights
 
     @cached_property
+    def expanded_events(self) -> Floats:
+        """1/π, or how often an event came over π: what each row adds to an undecayed count."""
+        return self.times_counted * self.design_weights if self.counts_rows else self.design_weights
+
+    @cached_property
     def weight_coefficients(self) -> Coefficients:
         """For Σ w·f: the part that was kept with certainty, the part that was sampled, and the variance."""
         return self._coefficients(self.expanded_weights)
@@ -266,12 +264,12 @@ class PoissonSample:
     @cached_property
     def count_coefficients(self) -> Coefficients:
         """The same for Σ f."""
-        return self._coefficients(self.design_weights)
+        return self._coefficients(self.expanded_events)
 
     @cached_property
     def mean_coefficients(self) -> Coefficients:
         """Those of Σ w·f, then those of Σ f, then their covariance."""
-        return self._over(self.expanded_weights, self.design_weights)
+        return self._over(self.expanded_weights, self.expanded_events)
 
     def value_coefficients(self, sign: int, scale: float) -> Coefficients:
         """For Σ w·v·f over the values of one sign, as positive numbers in units of `scale`."""

@@ -81,6 +81,25 @@ class Quotient:
         return deviation(variance, unseen, divide(np.square(bottom.sampled), bottom.variance, 0.0), tail)
 
 
+class LeanedQuotient(Quotient):
+    """The same of sums that lean on exact totals: what is left of an event may have either sign."""
+
+    __slots__ = ()
+
+    def _deviation(self, mean: Floats, tail: float, side: float) -> Floats:
+        top, bottom = self.top, self.bottom
+        apart = top.variance + np.square(mean) * bottom.variance
+        variance = np.maximum(apart - 2.0 * mean * self.covariance, _CANCELLATION * apart)
+        heavy = np.minimum(bottom.unseen * np.maximum(self.greatest - mean, 0.0), top.unseen)
+        unseen = np.maximum(heavy, bottom.unseen * np.maximum(mean - self.least, 0.0))
+        return deviation(variance, unseen, shape_of(variance, unseen), tail)
+
+
+def shape_of(variance: Floats, largest: Floats) -> Floats:
+    """That of a gamma distribution which is as skewed as a sum can be whose terms are not larger than the largest."""
+    return divide(4.0 * variance, np.square(largest), 1.0)
+
+
 def deviation(variance: Floats, unseen: Floats, events: Floats, tail: float) -> Floats:
     """How far a sum of deviations of both signs may be off its estimate, on one side, with probability `tail`.
 

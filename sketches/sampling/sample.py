@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from sketches.arrays import Floats, Ints, Rows
 from sketches.encoding.envelope import Envelope, load, version_of
-from sketches.errors import CorruptError, IncompatibleError, WaneError
+from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Scope, Sketch
+from sketches.family import Abilities, Built, Promise, Repeats, Scope, Sketch
 from sketches.parts import Parts
 from sketches.predicate import COLUMNS
 from sketches.question import AGGREGATES, Question
@@ -25,12 +25,12 @@ from sketches.sampling.batches import in_order, newest_first, rows_worth_keeping
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
 from sketches.sampling.extremes_left import extremes_left
-from sketches.sampling.hourly_totals import HourlyTotals
 from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows
 from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LEAST_CAPACITY, LadderParameters
-from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.ladder_sample import rows_of_epochs, sample_of_ladder, with_repeats
+from sketches.sampling.row_totals import RowTotals
 from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open_sample, seal_sample
-from sketches.sampling.sampling_number import DEFAULT_BITS, shortened
+from sketches.sampling.sampling_number import DEFAULT_BITS
 from sketches.sampling.segments import joined, read_segment, write_segments
 from sketches.units import SECOND, TimeUnit
 
@@ -80,6 +80,7 @@ class Sample(Sketch):
         last_events=True,
         curves=True,
         forgives_repeats=True,
+        tells_repeats=True,
         joint_lists=True,
     )
 
@@ -90,7 +91,7 @@ class Sample(Sketch):
     kind: Kind
     labels: Labels = field(repr=False)
     extremes: Extremes
-    totals: HourlyTotals | None = field(default=None, repr=False)  # of all rows seen; None: they were not counted
+    totals: RowTotals | None = field(default=None, repr=False)  # of all rows seen; None: they were not counted
 
     @classmethod
     def build(
@@ -148,7 +149,7 @@ class Sample(Sketch):
                 fresh = rows_worth_keeping(events, sources, span, parameters, cuts, counting_rows=counting_rows)
                 rows, cuts = trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
-        totals = HourlyTotals.of(events.times, events.weights, parameters.unit) if counting_rows else None
+        totals = RowTotals.of(events, sources, parameters.unit, len(rows)) if counting_rows else None
         return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals)
 
     @classmethod
@@ -169,7 +170,9 @@ class Sample(Sketch):
         cuts = with_fine(Cuts.highest([cut for _, cut in parts]), extremes, parameters)
         rows, cuts = trim(LadderRows.together([part for part, _ in parts]), cuts, parameters)
         labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
-        return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, _totals(seen))
+        totals = _totals(seen, names)
+        totals = None if totals is None else totals.fitted(len(rows))
+        return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, totals)
 
     def _renumbered(self, names: tuple[str, ...], parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
         """The rows with the numbers of sources in a longer list, and the cuts as settings from now on need them.
@@ -177,14 +180,18 @@ class Sample(Sketch):
         Where sources or times were not kept besides the levels before, all of them may be gone up to the newest event.
         """
         newest = self.extremes.newest if self.extremes.newest is not None else NO_CUT
-        place = {name: at for at, name in enumerate(names)}
-        numbers = np.fromiter((place[name] for name in self.names), np.int32, len(self.names))
+        numbers = self._numbers(names)
         rows = self.rows if names == self.names else replace(self.rows, sources=numbers[self.rows.sources])
         if not parameters.per_source:
             return rows, replace(self.cuts, of_sources=np.empty(0, np.int64))
         of_sources = np.full(len(names), NO_CUT, np.int64)
         of_sources[numbers] = self.cuts.of_sources if self.parameters.per_source else newest
         return rows, replace(self.cuts, of_sources=of_sources)
+
+    def _numbers(self, names: tuple[str, ...]) -> Codes:
+        """The number of each source in a longer list of names."""
+        place = {name: at for at, name in enumerate(names)}
+        return np.fromiter((place[name] for name in self.names), np.int32, len(self.names))
 
     @classmethod
     def askable(cls, sketches: Sequence[Sample]) -> AskableSample:
@@ -200,24 +207,19 @@ class Sample(Sketch):
         """The kept rows of all sources with their design weights: then every decay costs one dot product."""
         return self.of(None)
 
-    def of(self, names: Sequence[str] | None) -> AskableSample:
-        wanted: Rows | None = None
-        if names is not None:
-            place = {name: at for at, name in enumerate(self.names)}
-            wanted = np.array(sorted(place[name] for name in set(names) if name in place), np.intp)
-        some = wanted is not None and len(wanted) < len(self.names)
-        sample = PoissonSample.of_ladder(
+    def of(self, names: Sequence[str] | None, repeats: Repeats = Repeats.FORGIVEN) -> AskableSample:
+        places = self._places(names)
+        some = places is not None and len(places) < len(self.names)
+        sample = sample_of_ladder(
             self.rows,
             self.cuts,
-            wanted,
-            self.parameters.bits,
-            self.parameters.unit,
-            self.kind,
-            self.labels,
-            self.extremes,
-            None if some else self.totals,
+            places,
+            self.parameters,
+            (self.kind, self.labels, self.extremes),
+            None if self.totals is None else self.totals.known(places if some else None),
         )
-        return AskableSample(sample, self.parameters, some_sources=some)
+        counted = self.totals is not None and self.totals.unknown_up_to == NO_CUT
+        return AskableSample(with_repeats(sample, repeats, counted=counted), self.parameters, some_sources=some)
 
     def answer(self, question: Question, *, other: Sample | None = None) -> Estimate:
         """The answer with its interval; `other` is the second sketch of an inner product."""
@@ -312,19 +314,7 @@ class Sample(Sketch):
         seen = [(source, sketch) for source, sketch in whole if sketch.extremes.newest is not None]
         if not seen:
             return self, left
-        mergeable([sketch for _, sketch in seen])
-        earlier = seen[0][1].parameters
-        if (earlier.unit, earlier.seed) != (parameters.unit, parameters.seed):
-            raise IncompatibleError(f"samples by {earlier} cannot be taken over by {parameters}")
-        names = tuple(sorted({source for source, _ in seen}))
-        place = {name: at for at, name in enumerate(names)}
-        copies = [sketch.copies[0] for _, sketch in seen]
-        times, hashes, values, weights = (
-            np.concatenate(column) for column in zip(*(copy.rows for copy in copies), strict=True)
-        )
-        numbers = np.array([place[source] for source, _ in seen], np.int32)
-        sources = np.repeat(numbers, [len(copy) for copy in copies])
-        rows = LadderRows.sorted(times, shortened(hashes, parameters.bits), values, weights, sources)
+        names, rows = rows_of_epochs(seen, parameters)
         extremes = Extremes.merged([sketch.extremes for _, sketch in seen])
         cuts = with_fine(Cuts.none(len(names) if parameters.per_source else 0), extremes, parameters)
         rows, cuts = trim(rows, cuts, parameters)
@@ -335,10 +325,11 @@ class Sample(Sketch):
 
     def without(self, begin: int, end: int, sources: Sequence[str] | None = None, *, for_good: bool = False) -> Sample:
         gone = (self.rows.times >= begin) & (self.rows.times < end)
-        if sources is not None:
-            gone &= np.isin(self.rows.sources, [at for at, name in enumerate(self.names) if name in set(sources)])
+        places = self._places(sources)
+        if places is not None:
+            gone &= np.isin(self.rows.sources, places)
         rows = self.rows.take(~gone)
-        totals = None if self.totals is None else self.totals.without(begin, end, wholly=sources is None)
+        totals = None if self.totals is None else self.totals.without(begin, end, places)
         found = replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]), totals=totals)
         if for_good:
             found = found._unremembered()
@@ -369,7 +360,19 @@ class Sample(Sketch):
         numbers[left] = np.arange(len(left), dtype=np.int32)
         cuts = replace(self.cuts, of_sources=self.cuts.of_sources[left]) if len(self.cuts.of_sources) else self.cuts
         rows = replace(self.rows, sources=numbers[self.rows.sources])
-        return replace(self, rows=rows, cuts=cuts, names=tuple(self.names[at] for at in left))
+        totals = self.totals
+        if totals is not None:
+            kept = np.full(len(self.names), -1, np.int64)
+            kept[left] = np.arange(len(left))
+            totals = totals.renumbered(kept)
+        return replace(self, rows=rows, cuts=cuts, names=tuple(self.names[at] for at in left), totals=totals)
+
+    def _places(self, sources: Sequence[str] | None) -> Rows | None:
+        """The numbers of some sources; None: of all of them."""
+        if sources is None:
+            return None
+        wanted = set(sources)
+        return np.array([at for at, name in enumerate(self.names) if name in wanted], np.intp)
 
     @property
     def kept(self) -> int:
@@ -377,15 +380,15 @@ class Sample(Sketch):
         return len(self.rows)
 
 
-def _totals(sketches: Sequence[Sample]) -> HourlyTotals | None:
+def _totals(sketches: Sequence[Sample], names: tuple[str, ...]) -> RowTotals | None:
     """The totals of all rows; of sketches that did not count them, the time up to which nothing is known."""
     if all(sketch.totals is None for sketch in sketches):
         return None
-    return HourlyTotals.merged(
+    return RowTotals.merged(
         [
-            HourlyTotals.nothing(sketch.parameters.unit, sketch.extremes.newest or 0)
+            RowTotals.nothing(sketch.parameters.unit, sketch.extremes.newest or 0)
             if sketch.totals is None
-            else sketch.totals
+            else sketch.totals.renumbered(sketch._numbers(names).astype(np.int64))
             for sketch in sketches
         ]
     )

@@ -20,13 +20,14 @@ from sketches.encoding.envelope import Envelope, Reader, Writer, seal
 from sketches.errors import CorruptError
 from sketches.events import Extremes, Kind, Labels
 from sketches.sampling.askable_sample import FAMILY
-from sketches.sampling.hourly_totals import HourlyTotals
 from sketches.sampling.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows
 from sketches.sampling.ladder_parameters import LadderParameters
+from sketches.sampling.row_totals import RowTotals
 from sketches.units import TimeUnit
 
 SAMPLE_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch
-COUNTED_FORMAT: Final = 4  # of a sample that has counted all rows
+COUNTED_FORMAT: Final = 4  # of a sample that has counted all rows by the hour
+TOTALS_FORMAT: Final = 5  # and by source and class of value
 _MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
 _MOST_ROWS: Final = 1 << 28
 _MOST_COUNT: Final = int(np.iinfo(np.int32).max)
@@ -38,12 +39,12 @@ class Seen(NamedTuple):
     `repeated` are the numbers of such rows in the order of all, `times` how often each came.
     """
 
-    totals: HourlyTotals
+    totals: RowTotals
     repeated: Ints
     times: Ints
 
     @classmethod
-    def of(cls, totals: HourlyTotals, rows: LadderRows) -> Seen:
+    def of(cls, totals: RowTotals, rows: LadderRows) -> Seen:
         counts = rows.counted
         repeated = np.flatnonzero(counts > 1)
         return cls(totals, repeated, counts[repeated].astype(np.int64))
@@ -64,7 +65,8 @@ class Seen(NamedTuple):
 
     @classmethod
     def read(cls, reader: Reader, unit: TimeUnit) -> Seen:
-        totals, count = HourlyTotals.read(reader, unit), reader.varint()
+        read = RowTotals.read if reader.version >= TOTALS_FORMAT else RowTotals.read_hourly
+        totals, count = read(reader, unit), reader.varint()
         if count > _MOST_ROWS:
             raise CorruptError(f"{count} rows are said to have come twice; {_MOST_ROWS} are the most")
         steps, times = (read_planes(reader.blob(), 0, count)[0] for _ in range(2))
@@ -145,7 +147,7 @@ def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequen
     writer.varint(len(segments))
     for segment in segments:
         writer.blob(segment)
-    version = SAMPLE_FORMAT if head.seen is None else COUNTED_FORMAT
+    version = SAMPLE_FORMAT if head.seen is None else TOTALS_FORMAT
     return seal(FAMILY, version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sketches.arrays import Ints
 from sketches.errors import QuestionError
-from sketches.family import Scope
+from sketches.family import Repeats, Scope
 from sketches.formatting import listed
 from sketches.holdings import Holdings
 from sketches.suggestions import did_you_mean
@@ -120,6 +120,13 @@ class StoredStream:
         """The stream's settings, as ingest stored them."""
         settings = json.loads(self.settings)
         return settings if isinstance(settings, dict) else {}
+
+    @cached_property
+    def repeats(self) -> Repeats:
+        """What a row that repeats an event means."""
+        if self.described.get("unique") is True:
+            return Repeats.NONE
+        return Repeats.COUNTED if self.described.get("repeats") == "count" else Repeats.FORGIVEN
 
     @cached_property
     def weighted(self) -> bool:

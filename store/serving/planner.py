@@ -16,7 +16,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from sketches.errors import UnanswerableError
-from sketches.family import Built, Promise
+from sketches.family import Built, Promise, Repeats
 from sketches.holdings import Holdings
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
@@ -131,19 +131,22 @@ def _words(promise: Promise, question: Question, *, measure: bool = False) -> st
 
 def answers_by_itself(held: StoredStream, family: str) -> bool:
     """Whether the family treats repeated rows as the stream does, so that it may answer without being asked for."""
-    if held.described.get("unique") is True:
+    abilities = FAMILIES[family].abilities
+    if held.repeats is Repeats.NONE or abilities.tells_repeats:
         return True
-    forgives = held.described.get("repeats", "forgive") != "count"
-    return FAMILIES[family].abilities.forgives_repeats is forgives
+    return abilities.forgives_repeats is (held.repeats is Repeats.FORGIVEN)
 
 
 def counts_rows(held: StoredStream, family: str) -> bool:
     """Whether the family's answers may count an event more than once because its row came more than once."""
-    return not FAMILIES[family].abilities.forgives_repeats and held.described.get("unique") is not True
+    abilities = FAMILIES[family].abilities
+    if held.repeats is Repeats.COUNTED and abilities.tells_repeats:
+        return True
+    return not abilities.forgives_repeats and held.repeats is not Repeats.NONE
 
 
 def _why_apart(held: StoredStream) -> str:
-    if held.described.get("repeats", "forgive") == "count":
+    if held.repeats is Repeats.COUNTED:
         return "they forgive repeated rows, which this stream counts"
     return "they count repeated rows, which this stream forgives"
 
@@ -151,7 +154,7 @@ def _why_apart(held: StoredStream) -> str:
 def _advice(held: StoredStream, apart: list[str]) -> str:
     if not apart:
         return ""
-    other = "forgive" if held.described.get("repeats", "forgive") == "count" else "count"
+    other = "forgive" if held.repeats is Repeats.COUNTED else "count"
     return (
         f". Ask for it by name (--family {apart[0]}), or say in the stream's settings that no row repeats "
         f'(unique = true) or repeats = "{other}"'

@@ -16,7 +16,7 @@ import duckdb
 
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.events import Kind
-from sketches.family import Askable, Gathered, Scope, Sketch
+from sketches.family import Askable, Gathered, Repeats, Scope, Sketch
 from sketches.registry import FAMILIES, family_of, load
 from store.database import connected
 from store.keys import WHOLE_STREAM, Epoch, is_in_parts, scope_of
@@ -37,6 +37,7 @@ class Selection:
     name: tuple[str, str] = ("", "")  # of the store and the commit that it was read from
     slots: dict[Slot, _Loaded] = field(default_factory=dict)
     whole: StreamSketch | None = None  # of a family that keeps one sketch of a stream, in parts
+    repeats: Repeats = Repeats.FORGIVEN  # as the stream took them when it was read
     askable: Askable | None = None
 
     @property
@@ -122,8 +123,10 @@ def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float,
     if is_in_parts(selection.family):
         whole, catalogue = sketches.read(path, catalogue, selection.stream, selection.family, wait)
         every = set(selection.sources) == set(catalogue.stream(selection.stream).sources)
-        if whole is not selection.whole or selection.askable is None:
-            selection.whole, selection.askable = whole, whole.of(selection.sources, every=every)
+        repeats = catalogue.stream(selection.stream).repeats
+        if whole is not selection.whole or selection.askable is None or repeats is not selection.repeats:
+            selection.whole, selection.repeats = whole, repeats
+            selection.askable = whole.of(selection.sources, every=every, repeats=repeats)
         selection.generation, selection.name = catalogue.generation, catalogue.name
         return catalogue
     _refuse_some_sources(stream, selection)

@@ -9,8 +9,8 @@ from typing import Final
 
 import duckdb
 
-from sketches.errors import CorruptError
-from sketches.family import Askable, Gathered, Sketch
+from sketches.errors import CorruptError, UnanswerableError
+from sketches.family import Askable, Gathered, Repeats, Sketch
 from sketches.registry import family_of, load
 from store.keys import WHOLE_STREAM, Epoch, Span
 from store.serving.catalogue import Gap, StoredStream
@@ -28,16 +28,21 @@ class StreamSketch:
     gaps: Sequence[Gap] = ()
     stored: int = 0
 
-    def of(self, sources: Sequence[str], *, every: bool) -> Askable | None:
+    def of(self, sources: Sequence[str], *, every: bool, repeats: Repeats = Repeats.FORGIVEN) -> Askable | None:
         """What answers for these sources, which may be every one; None where nothing can be read."""
         wanted = set(sources)
-        found = [] if self.sketch is None else [self.sketch.of(None if every else sources)]
+        found = [] if self.sketch is None else [self.sketch.of(None if every else sources, repeats)]
         by_epoch: dict[Span, list[Sketch]] = defaultdict(list)
         for epoch, sketch in self.earlier:
             if epoch.source in wanted:
                 by_epoch[epoch.span].append(sketch)
         if not by_epoch:
             return found[0] if found else None
+        if repeats is Repeats.COUNTED:
+            raise UnanswerableError(
+                "this stream counts repeated rows, but sketches of before rows were counted know only events: they "
+                'answer with repeats = "forgive"'
+            )
         before = family_of(self.family).earlier
         assert before is not None
         epochs = [before.gather(sketches) for _, sketches in sorted(by_epoch.items())]
