@@ -16,9 +16,6 @@ from tests.support.stores import packs, parts, run_of, stored
 from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
 
-# What asking may load besides numpy and DuckDB. The aim is nothing: tighten it once sampling has no kernels of numba's.
-STILL_ALLOWED = frozenset({"numba", "scipy"})  # numba imports scipy
-
 ASKING = frozenset({"numpy", "duckdb"})
 HEAVY = ASKING | {"numba", "scipy", "pandas", "pyarrow", "streamlit", "plotly", "pyspark"}
 COMMANDS = ("ingest", "query", "info", "compact", "forget", "dashboard", "demo", "decay")
@@ -82,18 +79,18 @@ def test_help_loads_nothing_heavy(command: str) -> None:
 def test_asking_loads_numpy_and_duckdb(path: Path, question: str) -> None:
     """A question to a store of samples needs nothing else, however long the ledger is."""
     found = loaded("query", "--store", str(path), "--stream", "calls", *QUESTIONS[question])
-    assert ASKING <= found <= ASKING | STILL_ALLOWED
+    assert found == ASKING
 
 
 def test_asking_about_a_key_loads_no_more(path: Path) -> None:
     """A text is hashed without a table of texts."""
     key = ("--aggregate", "frequency", "--value", "ünï")
-    assert loaded("query", "--store", str(path), "--stream", "codes", *key) <= ASKING | STILL_ALLOWED
+    assert loaded("query", "--store", str(path), "--stream", "codes", *key) <= ASKING
 
 
 def test_info_loads_what_asking_loads(path: Path) -> None:
     """It looks at every sketch, and needs the families that are stored."""
-    assert loaded("info", "--store", str(path)) <= ASKING | STILL_ALLOWED
+    assert loaded("info", "--store", str(path)) <= ASKING
 
 
 def test_a_decay_is_shown_with_numpy_alone() -> None:
@@ -107,7 +104,7 @@ def test_a_decay_is_shown_with_numpy_alone() -> None:
         ("import sketches, store, dashboard", set()),
         ("from sketches.registry import FAMILIES; list(FAMILIES), 'ecm' in FAMILIES, len(FAMILIES)", {"numpy"}),
         ("import sketches.special_functions, sketches.hashing, sketches.compiled", {"numpy"}),
-        ("from sketches import Ecm, Exponential, Histogram, QDigest, Retractable", {"numpy", *STILL_ALLOWED}),
+        ("from sketches import Ecm, Exponential, Histogram, QDigest, Retractable", {"numpy"}),
     ],
 )
 def test_what_is_known_is_not_loaded(statement: str, allowed: set[str]) -> None:

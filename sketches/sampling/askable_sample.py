@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,7 @@ from sketches.sampling.rows_seen import rows_seen
 from sketches.sampling.sample_parameters import SampleParameters
 
 FAMILY = "sample"
+_MOST_TIMES: Final = 1000  # of a series that are answered at once: what is held in memory then has an end
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ class AskableSample(Askable):
         else:
             for moment in moments.tolist():
                 self._refuse_lost(question, moment)
-            found = answer(self._inquiry(question, moments))
+            blocks = np.array_split(moments, max(1, -(-len(moments) // _MOST_TIMES)))
+            found = Estimates.joined([answer(self._inquiry(question, block)) for block in blocks])
         return Series(
             as_of=moments,
             value=found.value,

@@ -6,10 +6,10 @@ import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from sketches.compiled import njit
 from numpy.typing import NDArray
 
 from sketches.arrays import Floats, Ints, frozen
+from sketches.compiled import njit
 from sketches.events import Events, Kind
 from sketches.sampling.slice_totals import SliceTotals
 from sketches.sampling.value_classes import LEAST_EXPONENT, SHIFT, classes_of

@@ -50,6 +50,22 @@ class RowTotals:
         return cls(hourly, SliceTotals.nothing(unit, unknown_up_to), SliceTotals.nothing(unit, unknown_up_to))
 
     @classmethod
+    def union(cls, parts: Sequence[tuple[RowTotals | None, Codes, int]], unit: TimeUnit, kept: int) -> RowTotals | None:
+        """The totals of all rows, beside so many kept ones; None where none of the parts has counted its rows.
+
+        Each part comes with the new numbers of its sources and the time of its newest event: where rows were not
+        counted, nothing is known up to then.
+        """
+        if all(totals is None for totals, _, _ in parts):
+            return None
+        return cls.merged(
+            [
+                cls.nothing(unit, newest) if totals is None else totals.renumbered(numbers.astype(np.int64))
+                for totals, numbers, newest in parts
+            ]
+        ).fitted(kept)
+
+    @classmethod
     def merged(cls, parts: Sequence[RowTotals]) -> RowTotals:
         """The totals of all rows of all parts, whose sources have the same numbers."""
         return cls(

@@ -172,8 +172,8 @@ class Sample(Sketch):
         cuts = with_fine(Cuts.highest([cut for _, cut in parts]), extremes, parameters)
         rows, cuts = trim(LadderRows.together([part for part, _ in parts]), cuts, parameters)
         labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
-        totals = _totals(seen, names)
-        totals = None if totals is None else totals.fitted(len(rows))
+        counted = [(one.totals, one._numbers(names), one.extremes.newest or 0) for one in seen]
+        totals = RowTotals.union(counted, parameters.unit, len(rows))
         return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, totals)
 
     def _renumbered(self, names: tuple[str, ...], parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
@@ -386,17 +386,3 @@ class Sample(Sketch):
     def kept(self) -> int:
         """Rows in the sketch."""
         return len(self.rows)
-
-
-def _totals(sketches: Sequence[Sample], names: tuple[str, ...]) -> RowTotals | None:
-    """The totals of all rows; of sketches that did not count them, the time up to which nothing is known."""
-    if all(sketch.totals is None for sketch in sketches):
-        return None
-    return RowTotals.merged(
-        [
-            RowTotals.nothing(sketch.parameters.unit, sketch.extremes.newest or 0)
-            if sketch.totals is None
-            else sketch.totals.renumbered(sketch._numbers(names).astype(np.int64))
-            for sketch in sketches
-        ]
-    )

@@ -17,6 +17,7 @@ from store.audit.raw_files import raw_files
 from store.audit.totals import compare_totals, stored_totals
 from tests.store.audit.test_exact import entry, ledger
 from tests.support.stores import STREAM, overlapping, stored
+from tests.support.streams import STREAMS
 
 HOUR = 3_600
 
@@ -90,7 +91,7 @@ def test_a_store_without_counted_rows_has_no_totals(tmp_path: Path) -> None:
 def test_totals_are_read_from_a_store(tmp_path: Path) -> None:
     """Of all commits together, without reading a row."""
     path, by_source = tmp_path / "wane.duckdb", overlapping(STREAMS["uniform"](500, 1), ["north", "south"], 1)
-    stored(path, by_source)
+    stored(path, by_source, families=("counted",))
     found = stored_totals(path, STREAM)
     assert found is not None
     assert found.rows.sum() == sum(len(rows) for rows in by_source.values())
