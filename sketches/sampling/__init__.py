@@ -6,6 +6,7 @@ Two families live here. `sample` answers every aggregate under any decay. Read i
 - the family and its size: `sample`, `sample_parameters`; `whole_bodies` writes many small samples at once
 - kept events with their inclusion probabilities: `poisson_sample`
 - decayed sums and variances: `piecewise_decay`, `horvitz_thompson`
+- exact totals of rows beside them: `slice_totals`, `row_totals`, `steps`, `residuals`, `leaning`, `leaned_answers`
 - from sums to answers: `intervals`, `inquiry`, `estimators`, `quantiles`, `joins`, `curves`, `askable_sample`
 
 `integral` is for one decay that is known beforehand; `expiry_sample` says which events it keeps.
