@@ -32,12 +32,15 @@ DAYS: Final = 10
 NAMES: Final = ("s0", "s1", "s2", "s3")
 _ODDS: Final = (0.4, 0.3, 0.25, 0.05)  # that a source reports an event first
 _BURST: Final = (6 * DAY, 6 * DAY + 3 * HOUR)  # in which 40% of the events come
+_BEGINNING: Final = (0, 6 * HOUR)  # in which 20% come
 _CHANGED: Final = (3 * DAY + 12 * HOUR + 900, 6 * DAY + 4_000)  # both ends cut an hour
 _UNKNOWN: Final = 3 * DAY  # before it nothing was counted, in one kind of stream
-MOMENTS: Final = {"now": DAYS * DAY - 1, "burst": 6 * DAY + 2 * HOUR, "past": 4 * DAY + 1_234, "early": 9 * HOUR}
+MOMENTS: Final = {"now": DAYS * DAY - 1, "burst": 6 * DAY + 2 * HOUR, "past": 4 * DAY + 1_234, "early": 5 * HOUR}
 _MANY: Final = np.array([*MOMENTS.values(), 2 * DAY, 5 * DAY + 77, 7 * DAY, 8 * DAY])
 DECAYS: Final = ("exp:half_life=6h", "window:1d", "window:40m", "poly:alpha=1.5,unit=6h", "none")
 SELECTIONS: Final[Mapping[str, tuple[str, ...]]] = {"one": NAMES[1:2], "two": (NAMES[0], NAMES[2]), "all": NAMES}
+EVENTS: Final = 12_000
+EPSILON: Final = 0.15
 _LOOKED_AT: Final = 3  # trials in which answers are compared with those that do not lean
 TIMES_ASKED: Final = {"few": np.array(list(MOMENTS.values())), "many": _MANY}
 _BELOW, _LOW, _HIGH, _COMMON, _SCARCE, _RARE = 0.5, 0.2, 0.6, 0.7, 0.9, 0.99  # shares of values that lie below
@@ -192,8 +195,9 @@ def _weights(kind: str, size: int, rng: np.random.Generator) -> Ints:
 def rows_of(kind: Kind, events: int, rng: np.random.Generator, between: tuple[int, int] = (0, DAYS * DAY)) -> Rows:
     """Fresh rows of about so many events, in any order and in batches."""
     ids = rng.integers(0, 1 << 60, events)
-    burst = rng.random(events) < 0.4
-    times = np.where(burst, rng.integers(*_BURST, events), rng.integers(0, DAYS * DAY, events))
+    lot = rng.random(events)
+    times = np.where(lot < 0.4, rng.integers(*_BURST, events), rng.integers(0, DAYS * DAY, events))
+    times = np.where(lot > 0.8, rng.integers(*_BEGINNING, events), times)
     times = np.where((times >= between[0]) & (times < between[1]), times, rng.integers(*between, events))
     values, weights = values_of(kind.values, events, rng), _weights(kind.weights, events, rng)
     share = np.full(events, kind.repeats)
@@ -322,11 +326,11 @@ class Exact:
         return np.asarray(np.divide(f @ summed, mass, out=np.full(len(mass), np.nan), where=mass > 0.0))
 
 
-def asked_of(name: str, *, every: bool = False) -> list[Asked]:
-    """What is asked of a kind of stream: every other question, or all, each under a decay and of sources by lot."""
+def asked_of(name: str) -> list[Asked]:
+    """What is asked of a kind of stream: every question once, under a decay and of sources by lot."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
     found: list[Asked] = []
-    rng, turn = np.random.default_rng(zlib.crc32(name.encode())), list(KINDS).index(name)
-    for number, (question, settings) in enumerate(QUESTIONS.items()):
+    for question, settings in QUESTIONS.items():
         restricted = any(key in settings for key in ("tau", "where", "low"))  # totals by class are of all sources
         possible = [
             Asked(question, decay, selection, repeats, asked)
@@ -335,33 +339,33 @@ def asked_of(name: str, *, every: bool = False) -> list[Asked]:
             for repeats in KINDS[name].taken
             for asked in TIMES_ASKED
         ]
-        chosen = possible[int(rng.integers(len(possible)))]
-        if every or (number + turn) % 2 == 0:
-            found.append(chosen)
+        found.append(possible[int(rng.integers(len(possible)))])
     return found
 
 
 def count(
-    name: str, asked: Sequence[Asked], seeds: Iterable[int], *, events: int = 20_000, epsilon: float = 0.12
+    name: str, asked: Sequence[Asked], seeds: Iterable[int], *, events: int = EVENTS, epsilon: float = EPSILON
 ) -> dict[Cell, Widths]:
     """Count the cells of one kind of stream, each once a seed; those in which no answer leans are left out."""
     counts, leans = dict[Cell, Widths](), set[Cell]()
     for trial, seed in enumerate(seeds):
+        if trial == _LOOKED_AT:
+            asked = [one for one in asked if leans.intersection(one.cell(name, when) for when in MOMENTS)]
         sample, rows = stream_of(name, events, seed, epsilon)
         exact = Exact(rows)
         assert sample.kept < 0.4 * len(exact.times), "the sample must have been thinned"
         askables = _askables(sample, asked)
         for one in asked:
             question = question_of(one.question, one.decay, KINDS[name].values)
-            found = askables[one.selection, one.repeats].series(question, TIMES_ASKED[one.asked])
+            askable, times = askables[one.selection, one.repeats], TIMES_ASKED[one.asked]
+            found = askable.series(question, times)
             truth = exact.answers(question, SELECTIONS[one.selection], one.repeats)
             if trial < _LOOKED_AT:
-                plain = _without_totals(askables[one.selection, one.repeats]).series(question, TIMES_ASKED[one.asked])
+                plain = _without_totals(askable).series(question, times)
                 leant = (found.upper != plain.upper) | (found.lower != plain.lower)
                 leans |= {one.cell(name, when) for at, when in enumerate(MOMENTS) if leant[at]}
             for at, when in enumerate(MOMENTS):
-                cell = one.cell(name, when)
-                _see(counts.setdefault(cell, Widths()), found, at, float(truth[at]))
+                _see(counts.setdefault(one.cell(name, when), Widths()), found, at, float(truth[at]))
     return {cell: counts[cell] for cell in counts if cell in leans}
 
 
