@@ -50,12 +50,13 @@ def count_rows(events: Events, sources: NDArray[np.int32], length: int) -> RowCo
     )
     if not numeric:
         limits[:] = 0.0
-    zeros = np.zeros(len(hours), np.int64)
+    filled = np.flatnonzero(hourly[:, 0])  # an entry without rows would be an hour of which nothing is known
+    zeros = np.zeros(len(filled), np.int64)
     found_classes = np.flatnonzero(by_class[:, 0])
     classed, at = np.divmod(found_classes, len(hours)) if len(hours) else (found_classes, found_classes)
     used = np.flatnonzero(by_source[:, 0])
     return RowCounts(
-        _table(length, zeros, hours, hourly, limits),
+        _table(length, zeros, hours[filled], hourly[filled], limits[filled]),
         _table(length, groups[used] // max(len(hours), 1), hours[groups[used] % max(len(hours), 1)], by_source[used]),
         _table(length, classed + lowest, hours[at], by_class[found_classes]),
     )

@@ -153,9 +153,9 @@ class SliceTotals:
         """
         levels = self._levels()
         for level in np.argsort(-np.bincount(levels, minlength=1), kind="stable").tolist():
-            if level >= _LEVELS:
-                continue
             starts = self.starts[levels == level]
+            if level >= _LEVELS or not len(starts):
+                continue
             length = 2 << level
             middle = (int(np.partition(starts, len(starts) // 2)[len(starts) // 2]) // length + 1) * length
             more = np.full(max(0, level + 1 - len(self.coarse)), _NO_HOUR)
@@ -261,10 +261,12 @@ class SliceTotals:
         columns: list[Floats] = []
         for _ in range(5 if limits else 3):
             packed = reader.blob()
+            if not packed and not columns:
+                raise CorruptError("the totals of slices of time have no number of rows")
             columns.append(_unpacked(packed, count) if packed else columns[-1])
         sums = np.stack(columns[:3], axis=1) if count else np.empty((0, 3))
         ends = np.stack(columns[3:], axis=1) if limits else None
-        ordered = (steps >= 0).all() and (since[same] > 0).all() and (np.diff(coarse) <= 0).all()
+        ordered = (steps[1:] >= 0).all() and (since[same] > 0).all() and (np.diff(coarse) <= 0).all()
         if not ordered or not (sums[:, :2] >= 0.0).all():
             raise CorruptError("the totals of slices of time are out of order, or not totals")
         return cls(hour_length(unit), groups, starts, sums, coarse, unknown_up_to, ends)
