@@ -98,7 +98,8 @@ def _unrestricted(inquiry: Inquiry) -> PoissonSample:
 
 def _each_alike(sample: PoissonSample) -> bool:
     """Whether every event counts once, or as often as it came: sums of values are not known by weight."""
-    return sample.greatest_weight == 1 or sample.counts_rows
+    most = sample.most_rows if sample.counts_rows else 1
+    return sample.least_weight == 1 and sample.greatest_weight in (1, most)
 
 
 def _worth_leaning(inquiry: Inquiry, total: Total) -> Flags:
@@ -121,10 +122,14 @@ def _range_of(question: Question, values: Range | None) -> Range | None:
 
 
 def _with(plain: Estimates, which: Flags, value: Floats, lower: Floats, upper: Floats) -> Estimates:
-    """The plain estimates with others at some times."""
+    """The plain estimates with others at some times, where these are narrower.
+
+    Under a range of values what is unseen may be taken to leave more beside totals than without them.
+    """
+    wider = upper - lower > (plain.upper - plain.lower)[which]
     columns = []
     for before, better in ((plain.value, value), (plain.lower, lower), (plain.upper, upper)):
         column = before.copy()
-        column[which] = better
+        column[which] = np.where(wider, before[which], better)
         columns.append(column)
     return replace(plain, value=columns[0], lower=columns[1], upper=columns[2])

@@ -105,7 +105,7 @@ class Leaning:
     largest: Floats  # for each quantity the largest design weight times size of an event from an edge to the next
     repeated: float  # the most rows that an event may have come in that was not kept
     restricted: bool
-    unique: bool
+    certain: bool  # no row repeats, and no event can take away from a sum
 
     def sums(self, decay: Decay, as_of: Ints, sample: PoissonSample) -> LeanedSums:
         """At all as-of times, a block after the other."""
@@ -172,7 +172,7 @@ class Leaning:
 
     def _certain(self, steps: SteppedDecay, times: int, error: float) -> tuple[Floats, Floats]:
         """Limits of a sum where no row repeats and nothing is unknown: f lies between its ends in every slice."""
-        if not self.unique or self.restricted or self.unknown[-1] > 0 or self.rows.asked[0].min(initial=0.0) < 0.0:
+        if not self.certain or self.restricted or self.unknown[-1] > 0:
             return np.full(times, -np.inf), np.full(times, np.inf)
         totals = self.totals[0]
         held = totals[steps.last] - totals[steps.first]
@@ -250,7 +250,8 @@ def _lean(
         unknown[np.searchsorted(edges, slices.unknown_up_to, side="right") :] += 1
     largest = np.stack([_largest(sample, one, edges, known, inside) for one in quantities])
     repeated = most_rows(sample, known)
-    return Leaning(rows, edges, totals, unknown, filled, largest, repeated * beta, inside is not None, known.unique)
+    certain = known.unique and (quantities[0].column != VALUE or sample.least_value >= quantities[0].base)
+    return Leaning(rows, edges, totals, unknown, filled, largest, repeated * beta, inside is not None, certain)
 
 
 def _within(slices: Slices, sample: PoissonSample) -> Slices:

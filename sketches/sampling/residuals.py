@@ -167,8 +167,9 @@ def residuals_by_cell(rows: LeanRows, steps: Steps, as_of: Ints, table: Piecewis
         lost = steepness * np.abs(rows.newer[3 * number][cells.older])
         found.rounding[:, number] = terms * np.sqrt(added(np.square(lost)))
     width = 3 if rows.alike else 6
-    for number in range(len(rows.pairs)):
-        found.covariances[:, number] = added(_spread(cells, held(3 * rows.quantities + width * number, width)))
+    for number, (one, other) in enumerate(rows.pairs):
+        spread = added(_spread(cells, held(3 * rows.quantities + width * number, width)))
+        found.covariances[:, number] = np.maximum(spread, 0.0) if one == other else spread  # rounding may be below 0
     return found
 
 

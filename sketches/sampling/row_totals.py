@@ -34,10 +34,12 @@ class RowTotals:
     by_class: SliceTotals
 
     @classmethod
-    def of(cls, events: Events, sources: Codes, unit: TimeUnit, kept: int) -> RowTotals:
-        """The totals of a batch of rows, of which so many were kept."""
+    def of(cls, events: Events, sources: Codes, unit: TimeUnit, kept: int | None = None) -> RowTotals:
+        """The totals of a batch of rows, of which so many were kept; None: whatever room they take."""
         from sketches.sampling.row_counts import count_rows  # noqa: PLC0415 - compiled, and only who builds needs it
 
+        if kept is None:
+            return cls(*count_rows(events, sources, hour_length(unit)))
         most = max(_FEW["by_source"], kept // _ROWS_A_SLICE["by_source"])
         too_many = int(sources.max(initial=-1)) >= most
         counts = count_rows(events, np.zeros_like(sources) if too_many else sources, hour_length(unit))

@@ -132,14 +132,15 @@ class SliceTotals:
         """The table with at most so many slices, the oldest longer; nothing at all where there are too many groups."""
         if len(self) <= most:
             return self
-        if len(np.unique(self.groups)) > most:
-            none = np.empty(0, np.int64)
-            limits = None if self.limits is None else np.empty((0, 2))
-            return SliceTotals(self.length, none, none, np.empty((0, 3)), none, NEVER, limits)
-        found = self
-        while len(found) > most:
-            found = replace(found, coarse=found._coarser(far=len(found) > 3 * most))._added_up()
-        return found
+        found = self if len(np.unique(self.groups)) <= most else None
+        while found is not None and len(found) > most:
+            coarse = found._coarser(far=len(found) > 3 * most)
+            found = replace(found, coarse=coarse)._added_up() if len(coarse) <= _LEVELS else None
+        if found is not None:
+            return found
+        none = np.empty(0, np.int64)
+        limits = None if self.limits is None else np.empty((0, 2))
+        return SliceTotals(self.length, none, none, np.empty((0, 3)), none, NEVER, limits)
 
     def _coarser(self, *, far: bool) -> Ints:
         """The cuts with the older half of that length doubled of which there are most slices; all of it where `far`.
@@ -256,10 +257,12 @@ class SliceTotals:
         columns: list[Floats] = []
         for _ in range(5 if limits else 3):
             packed = reader.blob()
+            if not packed and not columns:
+                raise CorruptError("the totals of slices of time have no number of rows")
             columns.append(_unpacked(packed, count) if packed else columns[-1])
         sums = np.stack(columns[:3], axis=1) if count else np.empty((0, 3))
         ends = np.stack(columns[3:], axis=1) if limits else None
-        ordered = (steps >= 0).all() and (since[same] > 0).all() and (np.diff(coarse) <= 0).all()
+        ordered = (steps[1:] >= 0).all() and (since[same] > 0).all() and (np.diff(coarse) <= 0).all()
         if not ordered or not (sums[:, :2] >= 0.0).all():
             raise CorruptError("the totals of slices of time are out of order, or not totals")
         return cls(hour_length(unit), groups, starts, sums, coarse, unknown_up_to, ends)

@@ -67,6 +67,19 @@ def _masses(classes: SliceTotals, quantity: Quantity) -> Floats:
     return (classes.sums[:, VALUE] - quantity.base * classes.sums[:, ROWS]) / quantity.scale
 
 
+def _most_above(classes: SliceTotals, shares: Floats, quantity: Quantity) -> Floats:
+    """The most that the values of each entry which lie in the range add up to beyond the base.
+
+    That is all of it, unless the range cuts the class below the base. What a value is above the base is convex, so it
+    is not above the chord over the class.
+    """
+    ends = np.array([end_of(number) for number in classes.groups.tolist()])
+    slope = np.clip(2.0 - 2.0 * quantity.base / ends, 0.0, 1.0)
+    chord = slope * (classes.sums[:, VALUE] - ends / 2.0 * classes.sums[:, ROWS]) / quantity.scale
+    cut = (shares < 1.0) & (ends / 2.0 < quantity.base)
+    return np.where(cut, np.maximum(chord, 0.0), _masses(classes, quantity))
+
+
 def _best_cap(
     sample: PoissonSample, quantity: Quantity, classes: SliceTotals, table: PiecewiseDecay, as_of: Ints
 ) -> int:
@@ -98,21 +111,21 @@ def _best_cap(
 def _tall_sums(
     sample: PoissonSample, quantity: Quantity, classes: SliceTotals, shares: Floats, as_of: Ints, table: PiecewiseDecay
 ) -> TallSums:
-    """What some classes add up to; of a class that the range cuts, between nothing and all of it."""
+    """What some classes add up to; of a class that the range cuts, between nothing and the most that may be in it."""
     assert sample.totals is not None
     begins, ends, _, _ = classes.slices()
     edges = np.unique(np.concatenate([begins, ends]))
     steps = stepped(edges, as_of, table)
-    masses = _masses(classes, quantity)
+    most = _most_above(classes, shares, quantity)
     found = []
     repeated = most_rows(sample, sample.totals)
-    for part, factor in (
-        (shares, steps.steps.heights),
-        (np.where(shares == 1.0, 1.0 / repeated, 0.0), steps.oldest),
-        (np.ones(len(shares)), steps.newest),
+    for masses, factor in (
+        (shares * most, steps.steps.heights),
+        (np.where(shares == 1.0, most / repeated, 0.0), steps.oldest),
+        (most, steps.newest),
     ):
         before = np.zeros(len(edges) + 1)
-        np.add.at(before, np.searchsorted(edges, begins) + 1, masses * part)
+        np.add.at(before, np.searchsorted(edges, begins) + 1, masses)
         before = before.cumsum()[:-1]
         found.append(added_by(steps.steps.at, factor * (before[steps.last] - before[steps.first]), len(as_of)))
     value, lower, upper = found
