@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Ints, Limits
+from sketches.arrays import Flags, Floats, Ints, Limits, distinct_sorted
 from sketches.decay import Decay
 from sketches.events import Kind
 from sketches.predicate import Range
@@ -31,9 +31,17 @@ from sketches.sampling.known_totals import KnownTotals
 from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quotients import LeanedQuotient, Quotient, deviation, shape_of
-from sketches.sampling.residuals import LeanRows, Residuals, added_by, fits_cells, residuals_by_cell, residuals_by_row
+from sketches.sampling.residuals import (
+    LeanRows,
+    Parabolas,
+    Residuals,
+    added_by,
+    fits_cells,
+    residuals_by_cell,
+    residuals_by_row,
+)
 from sketches.sampling.slice_totals import ROWS, VALUE, WEIGHT, Slices
-from sketches.sampling.steps import SteppedDecay, stepped
+from sketches.sampling.steps import SteppedDecay, parabolas, stepped
 from sketches.sampling.value_classes import end_of, shares_inside
 
 _FEW_TIMES: Final = 6  # up to which rows are cheaper than cells
@@ -118,11 +126,12 @@ class Leaning:
         oldest = np.minimum(self.edges[:1], as_of.min())
         tolerance = FINE_TOLERANCE if few else TOLERANCE
         table = PiecewiseDecay.reaching(oldest, int(as_of.max()), sample.unit, decay, tolerance)
-        steps = stepped(self.edges, as_of, table)
+        pieces = parabolas(table)
+        steps = stepped(self.edges, as_of, table, pieces.edges)
         if few or not len(steps.first) or not fits_cells(steps.steps, len(as_of)):
             left, error = residuals_by_row(self.rows, steps.steps, as_of, decay, sample.unit), np.zeros(len(as_of))
         else:
-            left, error = self._by_cell(steps, as_of, table, decay, sample)
+            left, error = self._by_cell(steps, as_of, pieces, decay, sample)
         heights = steps.steps.heights
         whole = np.stack(
             [
@@ -137,15 +146,14 @@ class Leaning:
         return LeanedSums(whole + left.sums, off, more, fewer, left.covariances, *certain)
 
     def _by_cell(
-        self, steps: SteppedDecay, as_of: Ints, table: PiecewiseDecay, decay: Decay, sample: PoissonSample
+        self, steps: SteppedDecay, as_of: Ints, pieces: Parabolas, decay: Decay, sample: PoissonSample
     ) -> tuple[Residuals, Floats]:
         """By cells; where rounding has taken too much, by rows. Besides, the relative error of f."""
-        left = residuals_by_cell(self.rows, steps.steps, as_of, table)
-        error = np.full(len(as_of), table.relative_error)
+        left = residuals_by_cell(self.rows, steps.steps, as_of, pieces, decay, sample.unit)
+        error = np.full(len(as_of), pieces.relative_error)
         lost = np.flatnonzero((left.rounding > _LOST * np.abs(left.decayed)).any(axis=1))
         if len(lost):
-            some = stepped(self.edges, as_of[lost], table)
-            exact = residuals_by_row(self.rows, some.steps, as_of[lost], decay, sample.unit)
+            exact = residuals_by_row(self.rows, steps.steps.of(lost), as_of[lost], decay, sample.unit)
             for column, better in zip(left, exact, strict=True):
                 column[lost] = better
             error[lost] = 0.0
@@ -226,7 +234,7 @@ def _lean(
         return None
     # No edge lies inside a slice, whose total is of all of it; beyond all slices the sample may reach further.
     first, last = min(int(slices.begins[0]), int(sample.times[0])), max(int(slices.ends[-1]), int(sample.times[-1]) + 1)
-    edges = np.unique(np.concatenate([slices.begins, slices.ends, [first, last]]))
+    edges = distinct_sorted(np.concatenate([slices.begins, slices.ends, [first, last]]))
     at = np.searchsorted(edges, slices.begins)
     place = np.searchsorted(slices.begins, sample.times, side="right") - 1
     in_known = (place >= 0) & (sample.times < slices.ends[place]) & usable[place]

@@ -3,8 +3,9 @@
 f is the decay at an event's age, g a step function of time, z/π what an event has in the totals. There are two ways:
 
 - `residuals_by_row`, for few as-of times: f and g of every row in reach.
-- `residuals_by_cell`, for many: time is cut into cells in which f is linear and g is constant. Each cell's part follows
-  from sums over the newer rows, which serve every decay. No as-of time is looped over.
+- `residuals_by_cell`, for many: time is cut into cells in which f is a parabola but for next to nothing, and g is
+  constant. Each cell's part follows from sums over the newer rows, which serve every decay. No as-of time is looped
+  over.
 
 Several quantities y with their z may be asked together (numerator and denominator of a mean), with their covariances.
 """
@@ -19,10 +20,10 @@ import numpy as np
 
 from sketches.arrays import Floats, Ints
 from sketches.decay import Decay
-from sketches.sampling.piecewise_decay import PiecewiseDecay
 from sketches.units import TimeUnit
 
 _ROUNDING: Final = 4e-16  # of a sum, for each square root of its terms
+_LINEAR: Final = 4  # columns of `LeanRows.newer` for each quantity
 _PAIRS: Final = {1: ((0, 0),), 2: ((0, 0), (0, 1), (1, 1))}  # whose covariances are computed
 
 
@@ -36,6 +37,12 @@ class Steps(NamedTuple):
     begins: Ints
     ends: Ints
     heights: Floats
+
+    def of(self, times: Ints) -> Steps:
+        """Those of some as-of times, whose numbers ascend; they are numbered anew."""
+        which = np.isin(self.at, times)
+        at = np.searchsorted(times, self.at[which])
+        return Steps(at, self.begins[which], self.ends[which], self.heights[which])
 
 
 class Residuals(NamedTuple):
@@ -81,8 +88,8 @@ class LeanRows:
 
     @cached_property
     def newer(self) -> Floats:
-        """Sums over the rows from each on, with nothing behind the last: of y, y·age and z for each quantity, of what
-        their squares and products are made of for each pair.
+        """Sums over the rows from each on, with nothing behind the last: of y, y·age, y·age² and z for each quantity,
+        of what their squares and products are made of for each pair.
 
         They begin with the newest, which are sampled the most densely: so what is small is not lost beside what is
         large.
@@ -91,7 +98,7 @@ class LeanRows:
         columns = []
         for number in range(self.quantities):
             asked = self.asked[number]
-            columns += [asked, asked * since, self.counted[number]]
+            columns += [asked, asked * since, asked * np.square(since), self.counted[number]]
         for one, other in self.pairs:
             both = self.asked[one] * self.asked[other] * self.exclusion
             columns += [both, both * since, both * np.square(since)]
@@ -122,7 +129,8 @@ def residuals_by_row(rows: LeanRows, steps: Steps, as_of: Ints, decay: Decay, un
         left = decayed - rows.counted[:, chosen] * heights
         found.sums[at], found.decayed[at] = left.sum(axis=1), decayed.sum(axis=1)
         spread = left * rows.exclusion[chosen]
-        found.covariances[at] = [spread[one] @ left[other] for one, other in rows.pairs]
+        # not by @: its threads would wait for cores that are busy
+        found.covariances[at] = [np.einsum("i,i->", spread[one], left[other]) for one, other in rows.pairs]
     return found
 
 
@@ -131,8 +139,15 @@ def _nothing(rows: LeanRows, times: int) -> Residuals:
     return Residuals(np.zeros(shape), np.zeros(shape), np.zeros((times, len(rows.pairs))), np.zeros(shape))
 
 
+class Parabolas(NamedTuple):
+    """The ages between which f is a parabola but for a relative error; the last is where f ends."""
+
+    edges: Ints
+    relative_error: float
+
+
 class _Cells(NamedTuple):
-    """Stretches of time in which f is linear and g constant, in the order of as-of times and ages."""
+    """Stretches of time in which f is a parabola and g constant, in the order of as-of times and ages."""
 
     at: Ints  # the number of the as-of time
     older: Ints  # rows are those from here
@@ -140,16 +155,19 @@ class _Cells(NamedTuple):
     middle: Floats  # how much older than the newest event the middle is
     half: Floats  # half of the length
     factor: Floats  # f in the middle
-    slope: Floats  # of f, for each unit of age
+    slope: Floats  # of f there, for each unit of age
+    bend: Floats  # what f adds to its tangent, for each square of that
     height: Floats  # g
 
 
-def residuals_by_cell(rows: LeanRows, steps: Steps, as_of: Ints, table: PiecewiseDecay) -> Residuals:
+def residuals_by_cell(
+    rows: LeanRows, steps: Steps, as_of: Ints, pieces: Parabolas, decay: Decay, unit: TimeUnit
+) -> Residuals:
     """From sums over newer rows, at the edges of cells."""
-    cells = _cells(rows, steps, as_of, table)
+    cells = _cells(rows, steps, as_of, pieces.edges, decay, unit)
     found = _nothing(rows, len(as_of))
     terms = _ROUNDING * np.sqrt(len(rows.times) + 1.0)
-    steepness = np.abs(cells.slope * cells.middle) + cells.factor + cells.height
+    steepness = np.abs(cells.slope * cells.middle) + cells.bend * np.square(cells.middle) + cells.factor + cells.height
 
     def added(column: Floats) -> Floats:
         return added_by(cells.at, column, len(as_of))
@@ -159,16 +177,16 @@ def residuals_by_cell(rows: LeanRows, steps: Steps, as_of: Ints, table: Piecewis
         return [sums[cells.older] - sums[cells.newer] for sums in rows.newer[first : first + columns]]
 
     for number in range(rows.quantities):
-        mass, moment, counted = held(3 * number, 3)
-        off = _about_middle(cells, mass, moment)
-        decayed = cells.factor * mass + cells.slope * off
+        mass, moment, square, counted = held(_LINEAR * number, _LINEAR)
+        first, second = _about_middle(cells, mass, moment), _square_about_middle(cells, mass, moment, square)
+        decayed = cells.factor * mass + cells.slope * first + cells.bend * second
         found.decayed[:, number] = added(decayed)
         found.sums[:, number] = added(decayed - cells.height * counted)
-        lost = steepness * np.abs(rows.newer[3 * number][cells.older])
+        lost = steepness * np.abs(rows.newer[_LINEAR * number][cells.older])
         found.rounding[:, number] = terms * np.sqrt(added(np.square(lost)))
     width = 3 if rows.alike else 6
     for number, (one, other) in enumerate(rows.pairs):
-        spread = added(_spread(cells, held(3 * rows.quantities + width * number, width)))
+        spread = added(_spread(cells, held(_LINEAR * rows.quantities + width * number, width)))
         found.covariances[:, number] = np.maximum(spread, 0.0) if one == other else spread  # rounding may be below 0
     return found
 
@@ -179,13 +197,17 @@ def _about_middle(cells: _Cells, mass: Floats, moment: Floats) -> Floats:
     return np.clip(moment - cells.middle * mass, -most, most)
 
 
-def _spread(cells: _Cells, held: list[Floats]) -> Floats:
-    """Σ (y·f - g·z)² of each cell, or of two quantities the product, about the cell's middle."""
-    mass, moment, square = held[:3]
-    first = _about_middle(cells, mass, moment)
+def _square_about_middle(cells: _Cells, mass: Floats, moment: Floats, square: Floats) -> Floats:
     second = square - 2.0 * cells.middle * moment + np.square(cells.middle) * mass
     most = np.square(cells.half) * np.abs(mass)
-    second = np.clip(second, -most, most)
+    return np.clip(second, -most, most)
+
+
+def _spread(cells: _Cells, held: list[Floats]) -> Floats:
+    """Σ (y·f - g·z)² of each cell, or of two quantities the product, about the cell's middle; f by its tangent."""
+    mass, moment, square = held[:3]
+    first = _about_middle(cells, mass, moment)
+    second = _square_about_middle(cells, mass, moment, square)
     slope = cells.slope
     if len(held) == 3:
         above = cells.factor - cells.height
@@ -202,12 +224,12 @@ def fits_cells(steps: Steps, times: int) -> bool:
     return (times + 1) * (int(steps.ends.max(initial=0)) - int(steps.begins.min(initial=0)) + 2) < 1 << 62
 
 
-def _cells(rows: LeanRows, steps: Steps, as_of: Ints, table: PiecewiseDecay) -> _Cells:
+def _cells(rows: LeanRows, steps: Steps, as_of: Ints, edges: Ints, decay: Decay, unit: TimeUnit) -> _Cells:
     """Cut the steps of each as-of time where the pieces of f begin; cells in which no row lies are left out."""
     low, high = int(steps.begins.min()), int(steps.ends.max())
     span = high - low + 1
     begin_keys = steps.at * span + (steps.begins - low)
-    pieces = as_of[:, None] - table.first[None, :] + 1  # what is before these times is as old as a piece, or older
+    pieces = as_of[:, None] - edges[None, :] + 1  # what is before these times is as old as a piece, or older
     first = np.searchsorted(steps.at, np.arange(len(as_of)))
     last = np.searchsorted(steps.at, np.arange(len(as_of)), side="right") - 1
     there = last >= first
@@ -222,13 +244,16 @@ def _cells(rows: LeanRows, steps: Steps, as_of: Ints, table: PiecewiseDecay) -> 
     rows_before = np.searchsorted(rows.times, times)
     used = np.flatnonzero((number[1:] == number[:-1]) & (rows_before[1:] > rows_before[:-1]))
     at, begins, ends = number[used], times[used], times[used + 1]
-    youngest = as_of[at] - (ends - 1)  # by age
-    half = (ends - 1 - begins) / 2.0
-    piece = np.searchsorted(table.first, youngest, side="right") - 1
-    counts = (piece >= 0) & (piece < len(table.height))
-    chosen = np.where(counts, piece, 0)
-    height, slope = (np.append(column, 0.0)[chosen] * counts for column in (table.height, table.slope))
-    factor = height + slope * (youngest + half - table.first[chosen])
+    youngest, oldest_age = as_of[at] - (ends - 1), as_of[at] - begins
+    half = (oldest_age - youngest) / 2.0
+    counts = (youngest >= 0) & (oldest_age < edges[-1])
+
+    def f(ages: Floats) -> Floats:
+        return np.where(counts, decay(unit.seconds(np.maximum(ages, 0.0))), 0.0)
+
+    newer, factor, older = f(youngest.astype(np.float64)), f(youngest + half), f(oldest_age.astype(np.float64))
+    width = np.maximum(half, 0.5)
+    slope, bend = (older - newer) / (2.0 * width), (older + newer - 2.0 * factor) / (2.0 * np.square(width))
     step = np.searchsorted(begin_keys, keys[used], side="right") - 1
     middle = rows.times[-1] - (ends - 1) + half
-    return _Cells(at, rows_before[used], rows_before[used + 1], middle, half, factor, slope, steps.heights[step])
+    return _Cells(at, rows_before[used], rows_before[used + 1], middle, half, factor, slope, bend, steps.heights[step])

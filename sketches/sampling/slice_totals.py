@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Ints, Rows
+from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
 from sketches.encoding.byte_planes import read_planes, write_planes
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
@@ -132,7 +132,7 @@ class SliceTotals:
         """The table with at most so many slices, the oldest longer; nothing at all where there are too many groups."""
         if len(self) <= most:
             return self
-        found = self if len(np.unique(self.groups)) <= most else None
+        found = self if len(distinct_sorted(self.groups)) <= most else None
         while found is not None and len(found) > most:
             coarse = found._coarser(far=len(found) > 3 * most)
             found = replace(found, coarse=coarse)._added_up() if len(coarse) <= _LEVELS else None

@@ -5,13 +5,15 @@ Slices in which the decay hardly differs are taken together: those that lie with
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from sketches.arrays import Floats, Ints
-from sketches.sampling.piecewise_decay import PiecewiseDecay
-from sketches.sampling.residuals import Steps
+from sketches.sampling.piecewise_decay import NEGLIGIBLE, TOLERANCE, PiecewiseDecay
+from sketches.sampling.residuals import Parabolas, Steps
+
+_TOGETHER: Final = 6  # pieces of a table that may be one parabola
 
 
 class SteppedDecay(NamedTuple):
@@ -27,9 +29,49 @@ class SteppedDecay(NamedTuple):
     oldest: Floats
 
 
-def stepped(edges: Ints, as_of: Ints, table: PiecewiseDecay) -> SteppedDecay:
-    """The mean of f over each slice in reach; `edges` are the ends of all slices, in order."""
-    below = np.searchsorted(edges, as_of[:, None] - table.first[None, :], side="right") - 1
+def parabolas(table: PiecewiseDecay) -> Parabolas:
+    """Neighbouring pieces of a table taken together where one parabola goes through all of their ends.
+
+    Where none does, as at a jump, the pieces stay as they are. What counts next to nothing beside a new event is left
+    out.
+    """
+    pieces = int(np.count_nonzero(table.height > NEGLIGIBLE * table.height[:1]))  # f never rises: these come first
+    if pieces == 0:
+        return Parabolas(table.first[:1], 0.0)
+    group = np.arange(pieces) // _TOGETHER
+    begins, after = np.arange(0, pieces, _TOGETHER), np.minimum(np.arange(0, pieces, _TOGETHER) + _TOGETHER, pieces)
+    newest, oldest = table.first[begins], table.first[after] - 1
+    middle = (newest + oldest) // 2
+    ends = [f_at(table, ages) for ages in (newest, middle, oldest)]
+    off = np.zeros(len(begins))
+    for ages in (table.first[:pieces], table.first[1 : pieces + 1] - 1):
+        exact = f_at(table, ages)
+        curve = _through((newest[group], middle[group], oldest[group]), [end[group] for end in ends], ages)
+        np.maximum.at(off, group, np.abs(curve - exact) / np.maximum(exact, NEGLIGIBLE))
+    together = off <= TOLERANCE
+    kept = ~together[group] | (np.arange(pieces) % _TOGETHER == 0)
+    error = 2.0 * float(off[together].max(initial=0.0))
+    if not together.all():
+        error = max(error, table.relative_error)
+    return Parabolas(np.append(table.first[:pieces][kept], table.first[pieces]), error)
+
+
+def _through(ages: tuple[Ints, Ints, Ints], heights: list[Floats], at: Ints) -> Floats:
+    """The parabola through three points, two of which or all may be one."""
+    newest, middle, oldest = (one.astype(np.float64) for one in ages)
+    first, second, last = heights
+    to_middle, to_oldest = np.maximum(middle - newest, 1.0), np.maximum(oldest - newest, 1.0)
+    slope = (second - first) / to_middle
+    bend = ((last - first) / to_oldest - slope) / np.maximum(oldest - middle, 1.0)
+    return np.asarray(first + (at - newest) * (slope + bend * (at - middle)))
+
+
+def stepped(edges: Ints, as_of: Ints, table: PiecewiseDecay, ages: Ints) -> SteppedDecay:
+    """The mean of f over each slice in reach; `edges` are the ends of all slices, in order.
+
+    Slices between two of the `ages` are taken together.
+    """
+    below = np.searchsorted(edges, as_of[:, None] - ages[None, :], side="right") - 1
     used = np.zeros((len(as_of), len(edges) + 1), bool)  # one more, for edges beyond all
     at = np.broadcast_to(np.arange(len(as_of))[:, None], below.shape)
     used[at, np.maximum(below, 0)] = True

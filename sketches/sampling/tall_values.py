@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Floats, Ints, distinct_sorted
 from sketches.decay import Decay
 from sketches.events import Kind
 from sketches.predicate import Range
@@ -85,8 +85,8 @@ def _best_cap(
 ) -> int:
     """The class above which totals bound better than the sample, at one as-of time."""
     begins, ends, _, _ = classes.slices()
-    edges = np.unique(np.concatenate([begins, ends]))
-    steps = stepped(edges, as_of, table)
+    edges = distinct_sorted(np.concatenate([begins, ends]))
+    steps = stepped(edges, as_of, table, table.first)
     known = sample.totals
     if known is None or not len(steps.first):
         return int(classes.groups.max(initial=0))
@@ -95,7 +95,7 @@ def _best_cap(
     step = np.searchsorted(steps.steps.begins, begins, side="right") - 1
     reached = (step >= 0) & (begins < steps.steps.ends[step])
     open_part = (steps.newest - steps.oldest / repeated)[step] / 2.0
-    numbers = np.unique(classes.groups[classes.groups > 0])
+    numbers = distinct_sorted(classes.groups[classes.groups > 0])
     of_class = np.searchsorted(numbers, classes.groups)
     bounded = np.bincount(of_class, np.where(reached, _masses(classes, quantity) * open_part, 0.0), len(numbers) + 1)
     above = bounded[::-1].cumsum()[::-1][1 : len(numbers) + 1]
@@ -114,8 +114,8 @@ def _tall_sums(
     """What some classes add up to; of a class that the range cuts, between nothing and the most that may be in it."""
     assert sample.totals is not None
     begins, ends, _, _ = classes.slices()
-    edges = np.unique(np.concatenate([begins, ends]))
-    steps = stepped(edges, as_of, table)
+    edges = distinct_sorted(np.concatenate([begins, ends]))
+    steps = stepped(edges, as_of, table, table.first)
     most = _most_above(classes, shares, quantity)
     found = []
     repeated = most_rows(sample, sample.totals)
