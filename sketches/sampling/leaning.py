@@ -45,7 +45,7 @@ from sketches.sampling.steps import SteppedDecay, parabolas, stepped
 from sketches.sampling.value_classes import end_of, shares_inside
 
 _FEW_TIMES: Final = 6  # up to which rows are cheaper than cells
-_REMEMBERED: Final = 6  # questions of which the sums over newer rows are kept
+_REMEMBERED: Final = 3  # questions of which the sums over newer rows are kept
 _AT_ONCE: Final = 4_000_000  # times and edges that are held in memory together
 _LEAST_ROWS: Final = 2.0  # that an unseen event may have come in, unless the stream is known to have no repeats
 _ROUNDING: Final = 1e-12

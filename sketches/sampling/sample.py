@@ -306,7 +306,8 @@ class Sample(Sketch):
         parameters = replace(self.parameters, capacity=capacity)
         rows, cuts = trim(self.rows, self.cuts, parameters)
         labels = Labels.kept([self.labels], self.kind, [rows.values])
-        return replace(self, parameters=parameters, rows=rows, cuts=cuts, labels=labels)
+        totals = None if self.totals is None else self.totals.fitted(len(rows))
+        return replace(self, parameters=parameters, rows=rows, cuts=cuts, labels=labels, totals=totals)
 
     def named(self, source: str) -> Sample:
         return replace(self, names=(source,)) if self.names == ("",) else self
