@@ -16,7 +16,7 @@ from sketches.sampling.value_classes import LEAST_EXPONENT, SHIFT, classes_of
 
 _MOST_CELLS: Final = 1 << 20  # of a dense table
 _NO_CUTS: Final = np.empty(0, np.int64)
-_COLUMNS: Final = 5  # rows, weight, value; what rounding has taken from the latter two
+_COLUMNS: Final = 3  # rows, weight, value; and what rounding has taken from the latter two, where it takes something
 
 
 class RowCounts(NamedTuple):
@@ -34,10 +34,12 @@ def count_rows(events: Events, sources: NDArray[np.int32], length: int) -> RowCo
     values = events.values if numeric else np.empty(0)
     level = _level(int(sources.max(initial=-1)) + 1, hours)
     lowest, classes = _classes(values)
-    hourly, limits = np.zeros((len(hours), _COLUMNS)), np.tile([np.inf, -np.inf], (len(hours), 1))
+    exact = _exact(events.weights, values)
+    columns = _COLUMNS if exact else _COLUMNS + 2
+    hourly, limits = np.zeros((len(hours), columns)), np.tile([np.inf, -np.inf], (len(hours), 1))
     slices, slice_of_hour = _slices(hours, level)
-    by_source = np.zeros(((int(sources.max(initial=-1)) + 1) * len(slices), _COLUMNS))
-    by_class = np.zeros((len(hours) * classes, _COLUMNS))
+    by_source = np.zeros(((int(sources.max(initial=-1)) + 1) * len(slices), columns))
+    by_class = np.zeros((len(hours) * classes, columns))
     _add_rows(
         frozen(of_row),
         frozen(sources),
@@ -47,7 +49,7 @@ def count_rows(events: Events, sources: NDArray[np.int32], length: int) -> RowCo
         (hourly, limits, by_source, by_class),
         len(slices),
         lowest,
-        _exact(events.weights, values),
+        exact,
     )
     if not numeric:
         limits[:] = 0.0
@@ -89,8 +91,9 @@ def _slices(hours: Ints, level: int) -> tuple[Ints, Ints]:
 def _table(
     length: int, groups: Ints, starts: Ints, sums: Floats, *, coarse: Ints | None = None, limits: Floats | None = None
 ) -> SliceTotals:
-    whole = sums[:, :3].copy()
-    whole[:, 1:] += sums[:, 3:]
+    whole = sums[:, :_COLUMNS].copy()
+    if sums.shape[1] > _COLUMNS:
+        whole[:, 1:] += sums[:, _COLUMNS:]
     return SliceTotals(length, groups, starts, whole, _NO_CUTS if coarse is None else coarse, limits=limits)
 
 
