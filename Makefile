@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 3 --dist worksteal
-BENCHMARKS ?= build families ecm answers size coverage thinned audit query ingest dashboard
+BENCHMARKS ?= start build families ecm answers size coverage thinned audit query ingest dashboard
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,11 +50,13 @@ clean: ## Remove caches and build products; .venv stays
 $(RUN): pyproject.toml
 	$(make_venv)
 	@$(call install,-e .)
+	@$(BIN)/python -m scripts.compile_bytecode
 	@touch $@
 
 $(DEV): pyproject.toml
 	$(make_venv)
 	@$(call install,-e '.[test]')
+	@$(BIN)/python -m scripts.compile_bytecode
 	@touch $@ $(RUN)
 
 # A virtual environment whose Python no longer starts is made anew.

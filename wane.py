@@ -5,27 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dashboard.launch import LOOPBACK, PORT
-from sketches.decay import EXAMPLES, parse_decay
-from sketches.decay.functions import LastEvents
+from dashboard import LOOPBACK, PORT
 from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
-from sketches.formatting import counted, numbered_moment_text, row_text
 from sketches.question_options import add_options, question_of, seconds
-from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import EXAMPLES
 
 if TYPE_CHECKING:
     from ingest.driver.dry_run import Preview
     from ingest.driver.settings import Settings
-
-_SHOWN_FILES = 20
+    from sketches.units import TimeUnit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -210,6 +204,7 @@ def _compact(options: argparse.Namespace) -> None:
 
 
 def _forget(options: argparse.Namespace) -> None:
+    from sketches.units import SECOND
     from store import Store, forget
 
     stored = Store(options.store).catalogue().streams.get(options.stream)
@@ -220,14 +215,16 @@ def _forget(options: argparse.Namespace) -> None:
 
 
 def _query(options: argparse.Namespace) -> None:
+    from sketches.units import SECOND
     from store import Store
 
     store = Store(options.store)
-    stored = store.catalogue().streams.get(options.stream)
-    unit = SECOND if stored is None else stored.unit
-    moment = None if options.as_of is None else _moment(options.as_of, unit)
-    question = question_of(options, moment)
-    answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
+    with store.held_open():
+        stored = store.catalogue().streams.get(options.stream)
+        unit = SECOND if stored is None else stored.unit
+        moment = None if options.as_of is None else _moment(options.as_of, unit)
+        question = question_of(options, moment)
+        answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
     if not options.json:
         for line in answer.lines(unit):
             print(line)
@@ -256,6 +253,11 @@ def _info(options: argparse.Namespace) -> None:
 
 
 def _decay(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from sketches.decay import parse_decay
+    from sketches.decay.functions import LastEvents
+
     decay = parse_decay(options.spec)
     ages = np.array([0, 1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400], np.float64)
     if isinstance(decay, LastEvents):
@@ -319,6 +321,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _range(text: str | None, settings: Settings, chosen: Sequence[str]) -> tuple[int, int] | None:
     """A backfill's range in units of the stream. Streams with different units are backfilled one at a time."""
+    from sketches.units import SECOND
+
     if text is None:
         return None
     units = {stream.unit for name, stream in settings.streams.items() if not chosen or name in chosen}
@@ -335,44 +339,14 @@ def _show_previews(previews: Sequence[Preview], settings: Settings, *, as_json: 
     if as_json:
         print(json.dumps([vars(preview) for preview in previews], ensure_ascii=False, default=str))
     for preview in () if as_json else previews:
-        for line in _preview_lines(preview, settings.streams[preview.stream].unit):
+        for line in preview.lines(settings.streams[preview.stream].unit):
             print(line)
     return 1 if any(preview.error for preview in previews) else 0
 
 
-def _preview_lines(preview: Preview, unit: TimeUnit) -> Iterator[str]:
-    files = f"{counted(len(preview.new), 'new file')}, {preview.known:,} known"
-    yield f"{preview.stream}: {files}; nothing is changed by a dry run"
-    for path in preview.new[:_SHOWN_FILES]:
-        yield f"  would read   {path}"
-    if len(preview.new) > _SHOWN_FILES:
-        yield f"  …            and {len(preview.new) - _SHOWN_FILES:,} more"
-    if preview.replaced:
-        start, end = (numbered_moment_text(moment, unit) for moment in preview.replaced)
-        yield f"  would replace the epochs from {start} to {end}"
-    yield "  would keep   " + ", ".join(f"{name} = {value}" for name, value in preview.keeps.items())
-    for path, original in preview.copies.items():
-        yield f"  would skip   {path}: it has the content of {original}"
-    for path in preview.changed:
-        yield f"  would report {path}: it has changed since it was read"
-    for path, reason in preview.unreadable.items():
-        yield f"  would leave  {path}: {reason}"
-    for event in preview.events:
-        yield (
-            f"  event        {event['source']}, id {event['id']}, at {numbered_moment_text(event['time'], unit)}, "
-            f"value {event['value']}, weight {event['weight']}"
-        )
-    for reason, example in preview.rejected.items():
-        yield f"  would reject {reason}, such as {row_text(example)}"
-    for family, sentences in preview.unserved.items():
-        for sentence in sentences:
-            yield f"  {family:12} {sentence}"
-    if preview.error:
-        yield f"  error        {preview.error}"
-
-
 def _demo(options: argparse.Namespace) -> None:
     from demo.run import run
+    from sketches.units import SECOND
 
     end = int(datetime.now(UTC).timestamp()) if options.end is None else _moment(options.end, SECOND)
     store = run(Path(options.folder), options.calls, options.seed, end, options.master, print)

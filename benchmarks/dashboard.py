@@ -226,7 +226,7 @@ def main() -> None:
         store = options.store
         if store is None:
             say(f"building a store of {options.events:,} events")
-            store = build(Path(folder), options.events, ["1d"]).stores["1d"]
+            store = build(Path(folder), options.events, sources=20).store
         log = Path(folder) / "log"
         with served(store, log, "--verbose") as (address, process):
             say("changing controls")

@@ -2,3 +2,8 @@
 
 All widgets and figures live here. May import `store` and `sketches`; never `ingest` or Spark.
 """
+
+from typing import Final
+
+PORT: Final = 8501  # where the server listens unless it is told otherwise
+LOOPBACK: Final = "127.0.0.1"

@@ -28,8 +28,8 @@ from dashboard.wording import AGGREGATES, quoted
 from sketches.decay import parse_decay
 from sketches.durations import format_number
 from sketches.errors import QuestionError, WaneError
-from sketches.question import COUNTINGS, MEASURES
 from sketches.units import SECOND
+from sketches.vocabulary import COUNTINGS, MEASURES
 from store.serving.catalogue import Catalogue
 from store.serving.timeline import read_moment
 

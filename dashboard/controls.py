@@ -23,8 +23,8 @@ from dashboard.view import (
 )
 from sketches.errors import WaneError
 from sketches.formatting import number_text, percent_text
-from sketches.question import COUNTINGS, MEASURES
 from sketches.registry import FAMILIES
+from sketches.vocabulary import COUNTINGS, MEASURES
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.resolving import counting_of
 

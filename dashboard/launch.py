@@ -9,10 +9,8 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from dashboard import LOOPBACK, PORT
 from sketches.errors import WaneError
-
-PORT: Final = 8501
-LOOPBACK: Final = "127.0.0.1"
 
 _LIGHT: Final = {
     "primaryColor": "#3b5bdb",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ Column = NDArray[Any]  # values: integers, floats or hashes of keys
 Limits = tuple[Floats, Floats, Floats]  # value, lower and upper limit, one entry per as-of time
 
 _Number = TypeVar("_Number", bound=np.generic)
+_ONE_THREAD: Final = 1 << 18  # products of a matrix product that numpy's library does not deal out to threads
 
 
 def frozen(column: NDArray[_Number]) -> NDArray[_Number]:
@@ -28,6 +29,18 @@ def frozen(column: NDArray[_Number]) -> NDArray[_Number]:
     view = np.require(column, requirements=["C", "A"]).view()
     view.flags.writeable = False
     return view
+
+
+def distinct_sorted(column: NDArray[_Number]) -> NDArray[_Number]:
+    """The different numbers in order: `np.unique` without the masked arrays, which it imports and which take long.
+
+    >>> distinct_sorted(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    ordered = np.sort(column)
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[new]
 
 
 def apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -55,3 +68,28 @@ def places(values: Column, bounds: Column) -> Rows:
     known = (least >= -(2.0**63)) & (least < 2.0**63)
     found = np.searchsorted(values, np.where(known, least, 0.0).astype(np.int64), side="left")
     return np.where(known, found, np.where(least < 0.0, 0, len(values)))
+
+
+def ranges(starts: Rows, stops: Rows) -> tuple[Rows, Rows]:
+    """All numbers of many ranges in one array, and for each of them the number of its range.
+
+    >>> [one.tolist() for one in ranges(np.array([5, 9, 0]), np.array([8, 9, 2]))]
+    [[5, 6, 7, 0, 1], [0, 0, 0, 2, 2]]
+    """
+    lengths = np.maximum(stops - starts, 0)
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return np.arange(len(which)) + (starts - before)[which], which
+
+
+def product(left: Floats, right: Floats) -> Floats:
+    """The product of two matrices in one thread, a few columns after the other.
+
+    Dealt out to threads it would wait for cores that are busy, many times as long as it takes by itself.
+    """
+    found = np.empty((left.shape[0], right.shape[1]))
+    step = max(1, _ONE_THREAD // max(1, left.size))
+    for start in range(0, right.shape[1], step):
+        columns = slice(start, start + step)
+        np.matmul(left, right[:, columns], out=found[:, columns])
+    return found

@@ -29,6 +29,17 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsSeen:
+    """Beside a count of events: in how many rows they came, and which share of the rows repeats an event."""
+
+    rows: Item
+    repeated: Item
+
+    def as_dict(self) -> dict[str, Any]:
+        return {one.value: _limits(one) for one in (self.rows, self.repeated) if isinstance(one.value, str)}
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """An answer with its error bound.
 
@@ -47,6 +58,7 @@ class Estimate:
     used: int  # kept events that carry decayed weight in this answer
     items: tuple[Item, ...] = ()
     unlisted: float | None = None  # of a list: no value that it leaves out has a larger share; None: not known
+    seen: RowsSeen | None = None  # of a count of events, where it is known how often they came
 
     @property
     def exact(self) -> bool:
@@ -72,18 +84,16 @@ class Estimate:
             "used": self.used,
         }
         if self.items:
-            shape["items"] = [
-                {
-                    "value": item.value,
-                    "estimate": _json_number(item.estimate),
-                    "lower": _json_number(item.lower),
-                    "upper": _json_number(item.upper),
-                }
-                for item in self.items
-            ]
+            shape["items"] = [{"value": item.value} | _limits(item) for item in self.items]
         if self.unlisted is not None:
             shape["unlisted"] = self.unlisted
+        if self.seen is not None:
+            shape |= self.seen.as_dict()
         return shape
+
+
+def _limits(item: Item) -> dict[str, Any]:
+    return {name: _json_number(getattr(item, name)) for name in ("estimate", "lower", "upper")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 ROLES: Final = ("source", "id", "time", "value", "weight")  # the columns of an event
@@ -28,6 +29,14 @@ _QUOTED_NAME: Final = re.compile(r"`([^`]+)`")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _TEXT: Final = re.compile(r"'([^'\\]*)'")
 _CONSTANTS: Final = ("true", "false", "null")  # names to a regular expression, not to SQL
+
+
+class Repeats(StrEnum):
+    """What a row that repeats an event means in a stream."""
+
+    FORGIVEN = "forgive"  # an event counts once, however often it comes
+    COUNTED = "count"  # each row counts
+    NONE = "none"  # no row repeats, the user says
 
 
 @dataclass(frozen=True, slots=True)

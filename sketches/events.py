@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sketches.arrays import Column, frozen
+from sketches.arrays import Column, distinct_sorted, frozen
 from sketches.errors import EventError
 from sketches.event_rules import MAX_TIME, MAX_VALUE, MAX_WEIGHT, MIN_WEIGHT
 from sketches.hashing import hash_text
@@ -44,7 +44,7 @@ class Labels:
 
         Only the wanted hashes are looked up: one batch with many labels often gives many sketches of few keys.
         """
-        hashes = np.unique(wanted)
+        hashes = distinct_sorted(wanted)
         known: dict[int, str] = {}
         for part in parts:
             found = dict(part._among(hashes))

@@ -28,9 +28,10 @@ from sketches.decay.functions import LastEvents
 from sketches.encoding.envelope import Envelope, load
 from sketches.errors import CorruptError, DecayError, EventError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series
+from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
 from sketches.holdings import Holdings
-from sketches.parts import Parts
+from sketches.parts import HourTotals, Parts, SliceLengths
 from sketches.question import Counting, Question
 
 DEFAULT_EPSILON: Final = 0.05
@@ -44,14 +45,6 @@ class Scope(StrEnum):
     EPOCH = "epoch"  # one source in one epoch
     SOURCE = "source"  # one source over all epochs
     STREAM = "stream"  # all sources over all epochs
-
-
-class Repeats(StrEnum):
-    """What a row that repeats an event means in a stream."""
-
-    FORGIVEN = "forgive"  # an event counts once, however often it comes
-    COUNTED = "count"  # each row counts
-    NONE = "none"  # no row repeats, the user says
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +328,14 @@ class Sketch(Askable):
     def kept_share(self, times: Ints) -> Floats:
         """Which share of the events of each time is kept."""
         raise NotImplementedError(f"the {self.family} family keeps no events")
+
+    def hour_totals(self) -> HourTotals | None:
+        """Exact totals of the rows of every hour; None where they were not counted."""
+        return None
+
+    def slice_lengths(self, time: int) -> SliceLengths:
+        """Of exact totals, around a time."""
+        return SliceLengths()
 
     def smaller(self, than: Self | None = None) -> Self:
         """The sketch with half of its capacity, or with no more capacity than another one has."""

@@ -7,16 +7,15 @@ stored were built with them. Python's own ``hash()`` is salted per process and w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import mmh3
-import numba
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sketches.arrays import Words
+from sketches.compiled import njit, vectorize
 from sketches.errors import EventError, WaneError
 
 _SHIFT = np.uint64(33)
@@ -54,7 +53,7 @@ def finalise(x: Words) -> Words:
     return mixed
 
 
-@numba.njit(inline="always", cache=True)
+@njit(inline="always", cache=True)
 def finalise_one(x: np.uint64) -> np.uint64:
     """`finalise` of one number, for use inside numba kernels; pass ``np.uint64`` (called from Python it gives an int).
 
@@ -68,7 +67,7 @@ def finalise_one(x: np.uint64) -> np.uint64:
     return x
 
 
-@numba.njit(inline="always", cache=True)
+@njit(inline="always", cache=True)
 def event_hash(identity: np.uint64, time: np.uint64, value: np.uint64, weight: np.uint64, salt: np.uint64) -> np.uint64:
     """The hash of a whole event, for kernels: what decides whether it is sampled, and what tells it from others.
 
@@ -79,7 +78,7 @@ def event_hash(identity: np.uint64, time: np.uint64, value: np.uint64, weight: n
     return finalise_one(mixed) & _KEPT_BITS
 
 
-@numba.vectorize(["uint64(uint64, uint64, uint64, uint64, uint64)"], cache=True)
+@vectorize(["uint64(uint64, uint64, uint64, uint64, uint64)"], cache=True)
 def event_hashes(
     identity: np.uint64, time: np.uint64, value: np.uint64, weight: np.uint64, salt: np.uint64
 ) -> np.uint64:
@@ -97,20 +96,38 @@ def hash_text(texts: Sequence[str | bytes] | NDArray[Any]) -> Words:
     """
     if isinstance(texts, (str, bytes)):
         raise EventError(f"texts is the single text {texts!r}; it must be a column of texts")
-    # Arrow reads a numpy text column only up to the first NUL of each entry, so it is given Python objects.
-    column = texts.tolist() if isinstance(texts, np.ndarray) and texts.dtype.kind != "O" else texts
+    column = texts.tolist() if isinstance(texts, np.ndarray) else texts
+    codes: dict[Any, int] = {}
     try:
-        encoded = pa.array(column, type=pa.large_binary(), from_pandas=True)
-    except (pa.ArrowException, UnicodeEncodeError) as error:
+        rows = np.fromiter((codes.setdefault(text, len(codes)) for text in column), np.intp, len(column))
+        missing = [code for text, code in codes.items() if text is None or text != text]  # noqa: PLR0124 - NaN does
+        if missing:
+            lacking = np.flatnonzero(np.isin(rows, missing))
+            raise EventError(
+                f"texts have no value in {len(lacking)} rows, the first is row {lacking[0]}; each needs one"
+            )
+        distinct = hash_each(map(_utf_8, codes))
+    except (TypeError, UnicodeEncodeError) as error:
         raise EventError(f"texts cannot be hashed: {error}; each must be text that UTF-8 can write, or bytes") from None
-    if encoded.null_count:
-        missing = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))
-        raise EventError(f"texts have no value in {len(missing)} rows, the first is row {missing[0]}; each needs one")
-    dictionary = encoded.dictionary_encode()
-    digests = b"".join(map(mmh3.mmh3_x64_128_digest, dictionary.dictionary.to_pylist()))
-    distinct: Words = np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
-    hashes: Words = distinct[dictionary.indices.to_numpy()]
-    return hashes
+    return distinct[rows]
+
+
+def hash_each(texts: Iterable[bytes]) -> Words:
+    """The hash of each text, for a column of which the repeats are known already.
+
+    >>> hash_each([b"foo"]) == hash_text(["foo"])
+    array([ True])
+    """
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, texts))
+    return np.frombuffer(digests, dtype="<u8")[::2].astype(np.uint64)
+
+
+def _utf_8(text: str | bytes) -> bytes:
+    if isinstance(text, str):
+        return text.encode()
+    if isinstance(text, bytes):
+        return text
+    raise TypeError(f"{text!r} is not text")
 
 
 def hash_one(text: str | bytes) -> int:

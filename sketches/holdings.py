@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Floats, Ints, distinct_sorted
 from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents, NoDecay
 from sketches.durations import SHORTEST
@@ -193,7 +193,7 @@ def _edges(begin: Floats, end: Floats, decay: Decay, now: float, seconds: float)
         if (at := each / seconds) < longest:
             around = np.geomspace(1e-4, 1.0, _AROUND) * at
             found += [now - at - around, now - at + around, np.array([now - at])]
-    edges = np.unique(np.concatenate(found))
+    edges = distinct_sorted(np.concatenate(found))
     return np.asarray(edges[(edges >= begin.min(initial=now)) & (edges <= end.max(initial=now))])
 
 

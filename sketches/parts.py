@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from sketches.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +25,21 @@ class Parts:
 
     head: bytes
     segments: Sequence[Segment]
+
+
+class HourTotals(NamedTuple):
+    """Exact totals of all rows of a stream, by the hour: when each hour with rows begins, and what came in it."""
+
+    length: int  # of an hour, in the stream's unit
+    begins: Ints
+    rows: Floats
+    weights: Floats
+    values: Floats  # NaN where they were not summed
+    unknown_up_to: int  # nothing is known of what came at this time or before
+
+
+class SliceLengths(NamedTuple):
+    """How long the slices around a time are of which exact totals are kept, in the stream's unit; None: none are."""
+
+    of_all: int | None = None  # for all sources together
+    of_source: int | None = None  # for each source

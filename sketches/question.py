@@ -41,31 +41,10 @@ from sketches.errors import QuestionError
 from sketches.event_rules import MAX_TIME
 from sketches.predicate import EVERY_EVENT, Predicate, Range
 from sketches.suggestions import did_you_mean
+from sketches.vocabulary import AGGREGATES, COUNTINGS, MEASURES
 
 Counting = Literal["events", "weight"]
 Measure = Literal["weight", "value"]
-COUNTINGS: Final = ("events", "weight")
-MEASURES: Final = ("weight", "value")
-
-AGGREGATES = (
-    "sum",
-    "count",
-    "mean",
-    "selectivity",
-    "rank",
-    "quantile",
-    "median",
-    "heavy-hitters",
-    "frequency",
-    "range-sum",
-    "range-frequency",
-    "correlated-sum",
-    "correlated-count",
-    "correlated-mean",
-    "self-join",
-    "inner-product",
-)
-
 DEFAULT_TOP: Final = 10  # heavy hitters, where a question does not say how many
 NEEDS_ORDER: Final = frozenset(  # aggregates of values that can be compared, so not of text
     {

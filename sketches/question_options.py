@@ -1,16 +1,22 @@
-"""The options of `wane query` that make up a question, and the question that they ask."""
+"""The options of `wane query` that make up a question, and the question that they ask.
+
+Listing them for help loads no numerics; only the question itself does.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
-from sketches.decay import EXAMPLES
 from sketches.durations import parse_duration
 from sketches.errors import WaneError
 from sketches.event_rules import WHOLE_NUMBER
-from sketches.predicate import Predicate, Range, everything
-from sketches.question import AGGREGATES, COUNTINGS, MEASURES, Question
+from sketches.vocabulary import AGGREGATES, COUNTINGS, EXAMPLES, MEASURES
+
+if TYPE_CHECKING:
+    from sketches.predicate import Predicate
+    from sketches.question import Question
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +66,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def question_of(options: argparse.Namespace, as_of: int | None) -> Question:
     """The question that the options ask; a time needs the stream's unit, so it is read before."""
+    from sketches.question import Question
+
     return Question(
         options.aggregate,
         options.decay,
@@ -80,6 +88,8 @@ def question_of(options: argparse.Namespace, as_of: int | None) -> Question:
 
 def _where(options: argparse.Namespace) -> Predicate:
     """What restricts the answer: --above, --below and --where together."""
+    from sketches.predicate import Predicate, Range, everything
+
     parts = [Predicate.parse(options.where)] if options.where is not None else []
     if options.above is not None:
         parts.append(Predicate.of(None, value=Range(low=options.above, open_low=True)))

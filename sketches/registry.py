@@ -2,43 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from typing import Final, TypeVar
 
-from sketches.countmin.ecm import Ecm
-from sketches.countmin.retractable import Retractable
-from sketches.digests.exponential import Exponential
-from sketches.digests.histogram import Histogram
-from sketches.digests.qdigest import QDigest
 from sketches.encoding import envelope
 from sketches.errors import UnanswerableError, WaneError
 from sketches.family import Sketch
-from sketches.sampling.integral import Integral
-from sketches.sampling.sample import Sample
 
-_KNOWN: Final[dict[str, type[Sketch]]] = {}
-FAMILIES: Final[Mapping[str, type[Sketch]]] = MappingProxyType(_KNOWN)
-DEFAULT_FAMILIES: Final = (Sample.family,)  # what a stream keeps unless its settings say otherwise
+# The class of each family, or where it is until it is first asked for: most questions need one family, not all.
+_KNOWN: Final[dict[str, type[Sketch] | str]] = {
+    "sample": "sketches.sampling.sample.Sample",
+    "integral": "sketches.sampling.integral.Integral",
+    "histogram": "sketches.digests.histogram.Histogram",
+    "qdigest": "sketches.digests.qdigest.QDigest",
+    "exponential": "sketches.digests.exponential.Exponential",
+    "retractable": "sketches.countmin.retractable.Retractable",
+    "ecm": "sketches.countmin.ecm.Ecm",
+}
+DEFAULT_FAMILIES: Final = ("sample",)  # what a stream keeps unless its settings say otherwise
 
+
+class _Families(Mapping[str, type[Sketch]]):
+    """The classes by name. Asking which names there are imports none of them."""
+
+    def __getitem__(self, name: str) -> type[Sketch]:
+        found = _KNOWN[name]
+        if isinstance(found, str):
+            module, _, title = found.rpartition(".")
+            found = _KNOWN[name] = getattr(import_module(module), title)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in _KNOWN
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KNOWN)
+
+    def __len__(self) -> int:
+        return len(_KNOWN)
+
+
+FAMILIES: Final[Mapping[str, type[Sketch]]] = _Families()
 
 F = TypeVar("F", bound=type[Sketch])
 
 
 def register(family: F) -> F:
-    """Make a family known to store, ingest and dashboard. Its name must be free."""
-    if _KNOWN.setdefault(family.family, family) is not family:
+    """Make a family known to store, ingest and dashboard that has no line above. Its name must be free."""
+    if family.family in FAMILIES and FAMILIES[family.family] is not family:
         raise WaneError(f"there is a family {family.family!r} already; families need names of their own")
+    _KNOWN[family.family] = family
     return family
-
-
-register(Sample)
-register(Integral)
-register(Histogram)
-register(QDigest)
-register(Exponential)
-register(Retractable)
-register(Ecm)
 
 
 def family_of(name: str) -> type[Sketch]:
@@ -62,7 +78,11 @@ def families_with(ability: str) -> str:
 
 def load(data: bytes | memoryview) -> Sketch:
     """The sketch in these bytes, whatever its family; `CorruptError` where they are not a whole sketch."""
-    return envelope.load(data, {name: family.from_envelope for name, family in FAMILIES.items()})
+    return envelope.load(data, {name: partial(_opened, name) for name in FAMILIES})
+
+
+def _opened(name: str, sealed: envelope.Envelope) -> Sketch:
+    return FAMILIES[name].from_envelope(sealed)
 
 
 def union(sketches: Sequence[Sketch]) -> Sketch:

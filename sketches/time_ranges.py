@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from numba import njit
 
 from sketches.arrays import Floats, Ints
 from sketches.decay import Decay
@@ -57,12 +56,20 @@ class TimeRanges:
     def factors(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
         if isinstance(decay, LastEvents):
             return self._among_newest(decay.count, moments)
-        unit = self.unit
-        shape = (len(moments), len(self.first))
-        oldest, newest = np.empty(shape), np.empty(shape)
-        _ages(moments, self.first, self.last, np.float64(unit.numerator), np.float64(unit.denominator), oldest, newest)
+        oldest, newest = self._ages(moments[:, None])
         least, most = decay(oldest), decay(newest)
         return np.minimum(least, most, out=least), most
+
+    def _ages(self, now: Ints) -> tuple[Floats, Floats]:
+        """The ages in seconds of the oldest and the newest event that a range can hold; -1 where it holds none.
+
+        Events newer than the moment do not count. A range that reaches beyond it may hold no event yet, or one that
+        just came.
+        """
+        ended, begun = now >= self.last, now >= self.first
+        oldest = np.where(ended, self.unit.seconds(elapsed(now, self.first)), -1.0)
+        newest = np.where(ended, self.unit.seconds(elapsed(now, self.last)), np.where(begun, 0.0, -1.0))
+        return oldest, newest
 
     def limits(self, decay: Decay, moments: Ints) -> tuple[Floats, Floats]:
         """The same moved outwards where f has few digits, or is above 0 and too small to be a number."""
@@ -125,26 +132,3 @@ class TimeRanges:
 def elapsed(later: Ints, earlier: Ints) -> Floats:
     """The time from one moment to a later one, rounded once, also where it spans the whole range of times."""
     return np.asarray((later - earlier).view(np.uint64).astype(np.float64))
-
-
-@njit(cache=True, nogil=True)
-def _ages(
-    moments: Ints, first: Ints, last: Ints, numerator: float, denominator: float, oldest: Floats, newest: Floats
-) -> None:
-    """The ages in seconds of the oldest and the newest event that a range can hold at a moment; -1 where it holds none.
-
-    Events newer than the moment do not count. A range that reaches beyond it may hold no event yet, or one that just
-    came.
-    """
-    for row in range(len(moments)):
-        now = moments[row]
-        for at in range(len(first)):
-            oldest[row, at] = (
-                -1.0 if now < last[at] else np.float64(np.uint64(now - first[at])) * numerator / denominator
-            )
-            if now < first[at]:
-                newest[row, at] = -1.0
-            elif now < last[at]:
-                newest[row, at] = 0.0
-            else:
-                newest[row, at] = np.float64(np.uint64(now - last[at])) * numerator / denominator

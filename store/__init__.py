@@ -3,13 +3,31 @@
 All SQL lives here. May import `sketches`; never `ingest`, `dashboard` or Spark.
 """
 
-from store.database import StoreBusyError, StoreError
-from store.serving.store import Answer, Provenance, Store
-from store.writing.compacting import Compacted, compact
-from store.writing.forgetting import Forgotten, forget
-from store.writing.ledger import AlreadyIngestedError, KnownFile, known_files
-from store.writing.run import EpochSketches, InputFile, Reject, Run, SketchTables, Stream
-from store.writing.transaction import commit
+from typing import TYPE_CHECKING
+
+from sketches.lazy import imported_when_used
+
+if TYPE_CHECKING:
+    from store.database import StoreBusyError, StoreError
+    from store.serving.store import Answer, Provenance, Store
+    from store.writing.compacting import Compacted, compact
+    from store.writing.forgetting import Forgotten, forget
+    from store.writing.ledger import AlreadyIngestedError, KnownFile, known_files
+    from store.writing.run import EpochSketches, InputFile, Reject, Run, SketchTables, Stream
+    from store.writing.transaction import commit
+
+__getattr__ = imported_when_used(
+    __name__,
+    {
+        "store.database": ["StoreBusyError", "StoreError"],
+        "store.serving.store": ["Answer", "Provenance", "Store"],
+        "store.writing.compacting": ["Compacted", "compact"],
+        "store.writing.forgetting": ["Forgotten", "forget"],
+        "store.writing.ledger": ["AlreadyIngestedError", "KnownFile", "known_files"],
+        "store.writing.run": ["EpochSketches", "InputFile", "Reject", "Run", "SketchTables", "Stream"],
+        "store.writing.transaction": ["commit"],
+    },
+)
 
 __all__ = [
     "AlreadyIngestedError",

@@ -44,6 +44,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.05
 _VACUUM_TASKS: Final = 100  # DuckDB's own default
 _NEW, _COPY = ".new-", ".settled"  # ends of the names of what is not finished yet
 _IN_THIS_PROCESS = threading.RLock()
+_READ_NOW: Final[list[Path]] = []  # files that this process has open for reading; guarded by the lock
 
 
 class StoreError(WaneError):
@@ -56,13 +57,18 @@ class StoreBusyError(StoreError):
 
 @contextmanager
 def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A short-lived connection. Those of one process take turns: DuckDB wants all for reading, or all for writing."""
+    """A short-lived connection. Those of one process take turns: DuckDB wants all for reading, or all for writing.
+
+    Inside one for reading, another for reading opens at once.
+    """
     if not path.exists():
         raise StoreError(f"{path} does not exist; `wane ingest` creates it")
     if not path.is_file():
         raise StoreError(f"{path} is not a file")
     with _IN_THIS_PROCESS, closed_to_readers(path, time.monotonic() + wait) if write else nullcontext():
         connection = _open(path, write=write, wait=wait)
+        if not write:
+            _READ_NOW.append(path)
         try:
             yield connection
         except duckdb.Error as error:
@@ -70,6 +76,8 @@ def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb
         except CorruptError as error:
             raise StoreError(f"{path} is damaged: {error}; restore it from a backup") from error
         finally:
+            if not write:
+                _READ_NOW.remove(path)
             connection.close()
 
 
@@ -77,7 +85,7 @@ def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
     deadline = time.monotonic() + wait
     pause = _FIRST_PAUSE
     while True:
-        if not write:
+        if not write and path not in _READ_NOW:  # a writer that waits for us would be waited for
             wait_for_writer(path, deadline)
         try:
             return duckdb.connect(str(path), read_only=not write, config=dict(_SAFE))

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from sketches.arrays import Floats, Ints, Words
 from sketches.encoding.byte_planes import read_block, read_planes, write_block, write_planes
@@ -102,8 +101,7 @@ def open_sources(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(UNPACKED)
     for (stream,) in connection.execute("SELECT stream FROM packed_sources").fetchall():
         found = read_sources(connection, stream)
-        columns = {name: pa.array(column) for name, column in zip(SourceColumns._fields, found, strict=True)}
-        connection.register("wane_unpacked", pa.table(columns))
+        connection.register("wane_unpacked", found._asdict() | {"names": np.array([*found.names, None], object)[:-1]})
         connection.execute("INSERT INTO sources SELECT $1, * FROM wane_unpacked", [stream])
         connection.unregister("wane_unpacked")
 

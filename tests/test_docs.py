@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -197,10 +197,10 @@ def test_paths_exist() -> None:
     assert sorted((page, path) for page, path in named if not (ROOT / path.rstrip(".")).exists()) == []
 
 
-def defined(module: Path) -> dict[str, ast.AST]:
+def defined(statements: Sequence[ast.stmt]) -> dict[str, ast.AST]:
     """What a module defines or imports at its top level."""
     names: dict[str, ast.AST] = {}
-    for node in ast.parse(module.read_text()).body:
+    for node in statements:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 names[name] = node
@@ -210,6 +210,8 @@ def defined(module: Path) -> dict[str, ast.AST]:
                 names |= {target.id: node for target in targets if isinstance(target, ast.Name)}
             case ast.AnnAssign(target=ast.Name(id=name)):
                 names[name] = node
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):  # what a package imports when it is first used
+                names |= defined(node.body)
     return names
 
 
@@ -226,7 +228,7 @@ def is_real(dotted: str) -> bool:
     if size == len(parts):
         return True
     first, *rest = parts[size:]
-    node = defined(module).get(first)
+    node = defined(ast.parse(module.read_text()).body).get(first)
     if isinstance(node, ast.ImportFrom):
         original = next(alias.name for alias in node.names if first in (alias.name, alias.asname))
         return is_real(".".join([node.module or "", original, *rest]))

@@ -18,6 +18,7 @@ from sketches.estimate import Series
 from sketches.formatting import counted, listed, moment_text, percent_text
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles
+from store.audit.totals import compare_totals, stored_totals
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.timeline import affected
 
@@ -84,6 +85,7 @@ def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles
             "settings file have changed, so dots may lie outside the band.",
             icon=":material/warning:",
         )
+    _totals(answers, stream, raw, exact)
     inside = series.covers(truth, chosen)
     gaps = affected(provenance.missing, as_of, view.fading, stream.unit)
     comparable = np.isfinite(truth) & ~(gaps.inside | gaps.reached)[chosen]  # elsewhere no band is drawn
@@ -97,6 +99,24 @@ def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles
     components.footer(provenance, answers)
     found = table(series, chosen, truth, inside, view, stream)
     components.exports("audit", lambda: found, lambda: as_json(view, series, found))
+
+
+def _totals(answers: AnswerCache, stream: StoredStream, raw: RawFiles, exact: Exact) -> None:
+    """Whether the exact totals of every hour, on which sums and means lean, are those of the files."""
+    totals = stored_totals(answers.store.path, stream.name)
+    if totals is None or not raw.complete:
+        return
+    compared = compare_totals(totals, exact)
+    hours = counted(len(compared.begins), "hour")
+    if compared.equal:
+        st.caption(f"Exact totals of {hours}: rows, weights and values are those of the files.")
+        return
+    first = moment_text(int(compared.begins[compared.differs][0]), stream.unit)
+    st.warning(
+        f"The exact totals of {int(compared.differs.sum()):,} of {hours} differ from the files, the first at {first}: "
+        "were rows read with other settings?",
+        icon=":material/warning:",
+    )
 
 
 def _exact_answers(answers: AnswerCache, view: View, stream: StoredStream, exact: Exact, moments: Ints) -> Floats:

@@ -31,9 +31,11 @@ from sketches.decay import parse_decay
 from sketches.errors import WaneError
 from sketches.events import Events, Kind
 from sketches.family import Sketch
-from sketches.formatting import counted, size_text
+from sketches.formatting import counted, numbered_moment_text, row_text, size_text
+from sketches.units import TimeUnit
 
 EVENTS: Final = 10
+_SHOWN_FILES: Final = 20
 _LOOKED_AT: Final = 1_000  # rows that Spark reads for a preview
 
 
@@ -53,6 +55,37 @@ class Preview:
     keeps: dict[str, object] = field(default_factory=dict)  # the settings that say how much is kept
     replaced: tuple[int, int] | None = None
     error: str | None = None
+
+    def lines(self, unit: TimeUnit) -> Iterator[str]:
+        """For people; `unit` is that of the stream's times."""
+        files = f"{counted(len(self.new), 'new file')}, {self.known:,} known"
+        yield f"{self.stream}: {files}; nothing is changed by a dry run"
+        for path in self.new[:_SHOWN_FILES]:
+            yield f"  would read   {path}"
+        if len(self.new) > _SHOWN_FILES:
+            yield f"  …            and {len(self.new) - _SHOWN_FILES:,} more"
+        if self.replaced:
+            start, end = (numbered_moment_text(moment, unit) for moment in self.replaced)
+            yield f"  would replace the epochs from {start} to {end}"
+        yield "  would keep   " + ", ".join(f"{name} = {value}" for name, value in self.keeps.items())
+        for path, original in self.copies.items():
+            yield f"  would skip   {path}: it has the content of {original}"
+        for path in self.changed:
+            yield f"  would report {path}: it has changed since it was read"
+        for path, reason in self.unreadable.items():
+            yield f"  would leave  {path}: {reason}"
+        for event in self.events:
+            yield (
+                f"  event        {event['source']}, id {event['id']}, at {numbered_moment_text(event['time'], unit)}, "
+                f"value {event['value']}, weight {event['weight']}"
+            )
+        for reason, example in self.rejected.items():
+            yield f"  would reject {reason}, such as {row_text(example)}"
+        for family, sentences in self.unserved.items():
+            for sentence in sentences:
+                yield f"  {family:12} {sentence}"
+        if self.error:
+            yield f"  error        {self.error}"
 
 
 def preview(settings: Settings, options: RunOptions, progress: Progress) -> list[Preview]:

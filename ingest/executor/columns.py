@@ -28,7 +28,7 @@ from sketches.event_rules import (
     WHOLE_NUMBER,
 )
 from sketches.events import Kind
-from sketches.hashing import hash_text
+from sketches.hashing import hash_each
 from sketches.units import TimeUnit
 
 Faults = list[tuple[Flags, str]]
@@ -236,7 +236,7 @@ def _ids(array: pa.Array, faults: Faults) -> NDArray[np.uint64]:
         return whole.view(np.uint64) if whole.dtype.itemsize == 8 else whole.astype(np.int64).view(np.uint64)
     plain = _plain(array.type)
     codes, distinct = _encoded(array if _is_text(plain) or _is_bytes(plain) else as_text(array), faults, "no id")
-    return hash_text(distinct.cast(pa.large_binary()).to_pylist())[codes]
+    return hash_each(distinct.cast(pa.large_binary()).to_pylist())[codes]
 
 
 def _times(array: pa.Array, conversion: Conversion, faults: Faults) -> NDArray[np.int64]:
@@ -327,7 +327,7 @@ def _values(array: pa.Array, kind: Kind, faults: Faults) -> tuple[NDArray[Any], 
 
 def _keys(array: pa.Array, faults: Faults) -> tuple[NDArray[np.uint64], dict[int, str]]:
     codes, texts = _texts(array, "value", LONGEST_KEY, faults)
-    hashes = hash_text(texts)
+    hashes = hash_each(text.encode() for text in texts)
     return hashes[codes], dict(zip(hashes.tolist(), texts, strict=True))
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sketches.arrays import Ints
+from sketches.compiled import njit
 
 _MOST_CELLS: Final = 1 << 25  # of (source, epoch); beyond that sorting is cheaper than counting
 

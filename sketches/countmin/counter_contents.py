@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sketches.arrays import Floats, Ints, Limits, Words
 from sketches.countmin.counter_places import ZERO_CODE, places_of
@@ -23,6 +22,7 @@ from sketches.decay.functions import LastEvents
 from sketches.event_rules import MAX_TIME
 from sketches.events import Extremes, Kind, Labels
 from sketches.question import Question
+from sketches.special_functions import ndtri
 from sketches.time_ranges import TimeRanges, elapsed
 
 Factors = Callable[[TimeRanges, slice], tuple[Floats, Floats]]  # least and greatest f by range, for some moments

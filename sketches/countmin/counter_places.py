@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import numba
 import numpy as np
 
 from sketches.arrays import Ints, Words
+from sketches.compiled import njit
 from sketches.hashing import finalise_one
 
 ZERO_CODE: Final = 1 << 63  # of the whole number 0
@@ -44,13 +44,13 @@ def clamped(codes: Words, bits: int) -> Words:
     return np.clip(codes, zero, zero + np.uint64((1 << bits) - 1))
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def place_of(code: np.uint64, salt: np.uint64, width: int) -> np.int64:
     """The counter of a code in a row."""
     return np.int64(((finalise_one(code ^ salt) >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32))
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def places_of(codes: Words, salts: Words, width: int, first_row: int) -> Ints:
     places = np.empty((len(codes), len(salts)), np.int64)
     for at in range(len(codes)):

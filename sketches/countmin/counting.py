@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from sketches.arrays import Ints, Words
+from sketches.compiled import njit
 from sketches.countmin.counter_places import place_of, places_of
 from sketches.countmin.ecm_parameters import EcmParameters
 from sketches.countmin.randomised_waves import LEVELS, Waves, apart, capacity, levels_of
@@ -50,7 +50,7 @@ def count_waves(events: Events, times: Ints, codes: Words, parameters: EcmParame
     return Waves.merged(parts, most)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _at_level(code: np.uint64, level: int) -> np.uint64:
     """The code itself at level 0; above, the prefix of a number of the domain."""
     if level == 0:
@@ -58,7 +58,7 @@ def _at_level(code: np.uint64, level: int) -> np.uint64:
     return (code - (np.uint64(1) << np.uint64(63))) >> np.uint64(level)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _prefixes(codes: Words, level: int) -> Words:
     """`_at_level` of many codes."""
     found = np.empty_like(codes)
@@ -67,7 +67,7 @@ def _prefixes(codes: Words, level: int) -> Words:
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _totals(codes: Words, weights: Ints, salts: Words, levels: int, rows: int, width: int) -> Ints:
     """How many arrivals each counter gets; the last one gets all."""
     totals = np.zeros(levels * rows * width + 1, np.int64)
@@ -81,7 +81,7 @@ def _totals(codes: Words, weights: Ints, salts: Words, levels: int, rows: int, w
     return totals
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _ends(
     times: Ints,
     codes: Words,
@@ -112,7 +112,7 @@ def _ends(
     return ends, oldest
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def heavy_rows(codes: Words, weights: Ints, epsilon: float) -> Ints:
     """One row of each value whose share of some suffix is at least ε: counted from the newest event on."""
     bits = 4

@@ -14,8 +14,9 @@ from sketches.encoding.envelope import FORMAT_VERSION, Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.events import Kind
 from sketches.hashing import refuse_seed, salt
-from sketches.question import COUNTINGS, Counting
+from sketches.question import Counting
 from sketches.units import TimeUnit
+from sketches.vocabulary import COUNTINGS
 
 Keeping = Literal["eh", "dw", "rw"]
 Purpose = Literal["point", "inner"]

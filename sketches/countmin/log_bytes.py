@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from sketches.arrays import Ints
+from sketches.compiled import njit
 from sketches.countmin.ecm_parameters import EcmParameters
 from sketches.countmin.window_logs import MOST_ARRIVALS, Logs, laid_out, room, sizes_of
 from sketches.encoding.envelope import Reader, Writer
@@ -54,7 +54,7 @@ def read_logs(reader: Reader, parameters: EcmParameters, kind: Kind, extremes: E
     return Logs(bounds, ends, sizes_of(bounds, ranks), oldest)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _cumulated(bounds: Ints, oldest: Ints, steps: Ints) -> Ints:
     """The ends of entries from the steps to them."""
     ends = np.empty_like(steps)

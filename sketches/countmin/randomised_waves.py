@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from sketches.arrays import Floats, Ints, Levels, Words
+from sketches.compiled import njit
 from sketches.countmin.window_logs import Count
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, IncompatibleError, QuestionError, WaneError
 from sketches.event_rules import MAX_TIME
 from sketches.events import Events
 from sketches.hashing import finalise, salt
+from sketches.special_functions import ndtri
 
 LEVELS: Final = 48
 NO_CUT: Final = -(1 << 62) - 1  # earlier than any time: nothing was forgotten
@@ -206,7 +206,7 @@ def levels_of(hashes: Words) -> Levels:
     return np.minimum(zeros, LEVELS - 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _cuts(owner: Ints, time: Ints, level: Levels, cuts: Ints, most: int) -> Ints:
     """The thresholds once every level remembers its newest arrivals only; of a time it remembers all or none."""
     found = cuts.copy()

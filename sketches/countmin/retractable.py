@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
 from sketches.arrays import Floats, Words, frozen
+from sketches.compiled import njit
 from sketches.countmin.counter_reading import collided
 from sketches.countmin.expected_widths import retractable_width
 from sketches.decay import Decay
@@ -29,9 +29,10 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
 from sketches.family import Abilities, Built, Promise, Sketch
 from sketches.hashing import finalise_one, hash_one, salt
-from sketches.question import COUNTINGS, Counting, Question
+from sketches.question import Counting, Question
 from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import COUNTINGS
 
 _ROUNDING: Final = 1e-12  # of f
 _TERMS: Final = 4096  # additions that a total takes besides one an event
@@ -316,7 +317,7 @@ def _counted(counting: Counting) -> str:
     return "count" if counting == "events" else "sum"
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _count(counters: Floats, codes: Words, masses: Floats, salts: Words, bits: int) -> None:
     shift = np.uint64(64 - bits)
     for at in range(len(codes)):
@@ -324,7 +325,7 @@ def _count(counters: Floats, codes: Words, masses: Floats, salts: Words, bits: i
             counters[row, finalise_one(codes[at] ^ salts[row]) >> shift] += masses[at]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _least(counters: Floats, codes: Words, salts: Words, bits: int) -> Floats:
     shift = np.uint64(64 - bits)
     least = np.full(len(codes), np.inf)

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sketches.arrays import Ints
+from sketches.compiled import njit
 from sketches.errors import EventError, IncompatibleError, QuestionError, WaneError
 from sketches.event_rules import MAX_TIME
 from sketches.papers import ECM_SKETCHES
@@ -100,7 +100,7 @@ def kept(total: int, epsilon: float, keeping: Keeping) -> Ints:
     return ranks
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _number(total: int, k: int, exponential: bool) -> int:
     """How many ranks are kept."""
     if exponential:
@@ -124,7 +124,7 @@ def _number(total: int, k: int, exponential: bool) -> int:
     return made
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _ranks(total: int, k: int, exponential: bool, ranks: Ints) -> None:
     """Fill in the kept ranks, rising.
 
@@ -159,7 +159,7 @@ def _ranks(total: int, k: int, exponential: bool, ranks: Ints) -> None:
         step *= 2
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def laid_out(totals: Ints, k: int, exponential: bool) -> tuple[Ints, Ints]:
     """For counters of so many arrivals: where the entries of each begin, and the ranks they end at."""
     bounds = np.zeros(len(totals) + 1, np.int64)
@@ -171,7 +171,7 @@ def laid_out(totals: Ints, k: int, exponential: bool) -> tuple[Ints, Ints]:
     return bounds, ranks
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def sizes_of(bounds: Ints, ranks: Ints) -> Ints:
     """How many arrivals each entry stands for."""
     sizes = np.empty_like(ranks)
@@ -183,7 +183,7 @@ def sizes_of(bounds: Ints, ranks: Ints) -> Ints:
     return sizes
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def aggregated(
     owner: Ints, start: Ints, end: Ints, size: Ints, counters: int, k: int, exponential: bool
 ) -> tuple[Ints, Ints, Ints]:

@@ -11,6 +11,7 @@ counts. What can be guaranteed depends on its `DecayClass`. Any decay may end in
 """
 
 from sketches.decay.base import Decay, DecayClass
-from sketches.decay.parsing import EXAMPLES, parse_decay
+from sketches.decay.parsing import parse_decay
+from sketches.vocabulary import EXAMPLES
 
 __all__ = ["EXAMPLES", "Decay", "DecayClass", "parse_decay"]

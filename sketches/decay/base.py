@@ -21,6 +21,7 @@ from sketches.decay import checks
 from sketches.decay.parameters import DURATION, SHARE, Parameter, assignments
 from sketches.durations import SHORTEST
 from sketches.errors import DecayError
+from sketches.vocabulary import EXAMPLES
 
 MAX_LENGTH: Final = 600  # characters of a decay written out
 
@@ -47,7 +48,7 @@ class Decay(ABC):
     """
 
     name: ClassVar[str]
-    example: ClassVar[str]
+    example: ClassVar[str]  # from the vocabulary
     parameters: ClassVar[dict[str, Parameter]] = {}
     decay_class: DecayClass  # what guarantees depend on
     horizon: float = math.inf  # the age in seconds from which f is exactly 0
@@ -56,6 +57,7 @@ class Decay(ABC):
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, eq=False, repr=False)(cls)
         if "name" in vars(cls):  # a cut has none of its own
+            cls.example = EXAMPLES[cls.name]
             DECAYS[cls.name] = cls
 
     def __post_init__(self) -> None:

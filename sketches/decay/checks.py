@@ -13,13 +13,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sketches.arrays import distinct_sorted
 from sketches.decay import falling
 from sketches.decay.falling import CANCELLATION, ROUNDING
 from sketches.decay.formula import Formula
 from sketches.durations import shorten
 from sketches.errors import DecayError
 
-GRID = np.unique(np.concatenate([np.arange(4097.0), np.geomspace(1e-6, 1e10, 6401)]))
+GRID = distinct_sorted(np.concatenate([np.arange(4097.0), np.geomspace(1e-6, 1e10, 6401)]))
 _SCALES = np.concatenate([[0.0], np.geomspace(1e-6, 1e10, 6401)])  # even in ln(age), so that bends show at every scale
 LARGEST_WEIGHT = 1e30  # of f(0): variances of ratios take fourth powers of f, which must stay in the range of floats
 LEAST_START = 1e-30  # of f(0), likewise

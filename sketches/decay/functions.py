@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from sketches.arrays import Floats
+from sketches.arrays import Floats, distinct_sorted
 from sketches.decay import checks
 from sketches.decay.base import Decay, DecayClass
 from sketches.decay.formula import Formula
@@ -32,7 +32,7 @@ from sketches.errors import DecayError
 class NoDecay(Decay):
     """f(x) = 1."""
 
-    name, example = "none", "none"
+    name = "none"
     decay_class = DecayClass.NONE
 
     def _cut(self, window: float) -> Decay:
@@ -46,7 +46,7 @@ class Window(Decay):
     """f(x) = 1 for 0 ≤ x < horizon, else 0: the sliding window."""
 
     horizon: float
-    name, example, parameters = "window", "window:1h", {"horizon": DURATION}
+    name, parameters = "window", {"horizon": DURATION}
     decay_class = DecayClass.FINITE
 
     def _cut(self, window: float) -> Decay:
@@ -67,7 +67,7 @@ class LastEvents(Decay):
     """
 
     count: float
-    name, example, parameters = "last", "last:10000", {"count": EVENTS}
+    name, parameters = "last", {"count": EVENTS}
     decay_class = DecayClass.FINITE
 
     def _cut(self, window: float) -> Decay:
@@ -88,7 +88,7 @@ class ExponentialDecay(Decay):
     """f(x) = 2^-(x/half_life) = e^(-rate·x), also written with rate = ln 2/half_life or mean_life = 1/rate."""
 
     half_life: float
-    name, example, parameters = "exp", "exp:half_life=30m", {"half_life": DURATION}
+    name, parameters = "exp", {"half_life": DURATION}
     decay_class = DecayClass.EXPONENTIAL
 
     @classmethod
@@ -115,7 +115,7 @@ class Polynomial(Decay):
 
     alpha: float
     unit: float
-    name, example, parameters = "poly", "poly:alpha=1.5,unit=1m", {"alpha": ALPHA, "unit": DURATION}
+    name, parameters = "poly", {"alpha": ALPHA, "unit": DURATION}
     decay_class = DecayClass.CONVERGING
 
     def _weights(self, ages: Floats) -> Floats:
@@ -135,7 +135,7 @@ class Power(Decay):
 
     alpha: float
     unit: float
-    name, example, parameters = "power", "power:alpha=1.5,unit=1s", {"alpha": ALPHA, "unit": DURATION}
+    name, parameters = "power", {"alpha": ALPHA, "unit": DURATION}
     decay_class = DecayClass.GENERAL
 
     def breaks(self) -> tuple[float, ...]:
@@ -149,7 +149,7 @@ class Chordal(Decay):
     """f(x) = max(0, 1 - x/horizon): a straight line down."""
 
     horizon: float
-    name, example, parameters = "chordal", "chordal:1d", {"horizon": DURATION}
+    name, parameters = "chordal", {"horizon": DURATION}
     decay_class = DecayClass.FINITE
 
     def _weights(self, ages: Floats) -> Floats:
@@ -166,7 +166,7 @@ class PolyExponential(Decay):
 
     k: float  # a whole number
     half_life: float
-    name, example, parameters = "polyexp", "polyexp:k=2,half_life=10m", {"k": DEGREE, "half_life": DURATION}
+    name, parameters = "polyexp", {"k": DEGREE, "half_life": DURATION}
     decay_class = DecayClass.SUPER_EXPONENTIAL  # also for k = 0: B's definition includes exponential decay
 
     def _weights(self, ages: Floats) -> Floats:
@@ -185,7 +185,7 @@ class SuperExponential(Decay):
 
     beta: float
     scale: float
-    name, example, parameters = "superexp", "superexp:beta=2,scale=1h", {"beta": BETA, "scale": DURATION}
+    name, parameters = "superexp", {"beta": BETA, "scale": DURATION}
     decay_class = DecayClass.SUPER_EXPONENTIAL
 
     def _weights(self, ages: Floats) -> Floats:
@@ -196,7 +196,7 @@ class Logarithmic(Decay):
     """f(x) = 1/(1 + ln(1 + x/unit))."""
 
     unit: float
-    name, example, parameters = "log", "log:unit=1m", {"unit": DURATION}
+    name, parameters = "log", {"unit": DURATION}
     decay_class = DecayClass.CONVERGING
 
     def _weights(self, ages: Floats) -> Floats:
@@ -208,7 +208,7 @@ class FiniteExponential(Decay):
 
     half_life: float
     floor: float
-    name, example = "finite-exp", "finite-exp:half_life=30m,floor=0.01"
+    name = "finite-exp"
     parameters: ClassVar = {"half_life": DURATION, "floor": FLOOR}
     decay_class = DecayClass.FINITE
 
@@ -230,7 +230,7 @@ class Table(Decay):
     """
 
     points: tuple[tuple[float, float], ...]
-    name, example = "table", "table:0=1,10m=0.5,1h=0"
+    name = "table"
 
     def __post_init__(self) -> None:
         ages, weights = self._columns
@@ -238,7 +238,7 @@ class Table(Decay):
             raise DecayError(f"table: ages must begin at 0 and rise, to 1e12 s at most; write it like {self.example}")
         checks.check_points(self.spec, ages, weights)
         # Between the ages where x or x+1 is a point f(x+1)/f(x) is monotone, so these decide whether it ever falls.
-        ends = np.unique(np.concatenate([ages, ages[ages >= 1] - 1]))
+        ends = distinct_sorted(np.concatenate([ages, ages[ages >= 1] - 1]))
         with np.errstate(all="ignore"):
             growth = np.diff(self._weights(ends + 1) / self._weights(ends))
         other = DecayClass.CONVERGING if (growth >= -1e-12).all() else DecayClass.GENERAL
@@ -282,7 +282,7 @@ class Expression(Decay):
     """
 
     function: Formula
-    name, example = "expr", "expr:exp(-age/10m)"
+    name = "expr"
     _reach = LONGEST  # far beyond it a formula may overflow to NaN
 
     def __post_init__(self) -> None:

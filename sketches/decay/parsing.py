@@ -11,10 +11,9 @@ from sketches.decay.parameters import DURATION
 from sketches.durations import shorten
 from sketches.errors import DecayError
 from sketches.suggestions import closest
+from sketches.vocabulary import EXAMPLES
 
 _WINDOW: Final = re.compile(r"(?:(.*),|([^:]*):)\s*window\s*=(.*)", re.DOTALL)  # what is cut, and where
-
-EXAMPLES: dict[str, str] = {name: each.example for name, each in DECAYS.items()}
 
 
 def parse_decay(text: str) -> Decay:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Floats, Levels, Words, frozen
+from sketches.compiled import njit
 from sketches.digests.dyadic_forest import CODE_BITS
 from sketches.digests.dyadic_tree import compress
 from sketches.digests.tallies import changes, mask_of, steps_of, unsteps
@@ -185,7 +185,7 @@ def _none() -> NDArray[np.bool_]:
     return np.zeros(0, bool)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _tally(codes: Words, masses: Floats, least: np.uint64, span: int, height: int) -> tuple[Words, Floats]:
     """The distinct codes, or ranges of a height, in order, and what their events weigh: by a table over all of them."""
     sums, seen = np.zeros(span), np.zeros(span, np.uint8)
@@ -197,7 +197,7 @@ def _tally(codes: Words, masses: Floats, least: np.uint64, span: int, height: in
     return found.astype(np.uint64) + least, sums[found]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _runs(codes: Words, masses: Floats, order: NDArray[np.intp]) -> tuple[Words, Floats]:
     """The same of codes in an order that sorts them."""
     distinct, sums = np.empty(len(order), np.uint64), np.empty(len(order))

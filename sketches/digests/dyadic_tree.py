@@ -28,11 +28,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Floats, Ints, Levels, Words
+from sketches.compiled import njit
 
 Mass = NDArray[Any]  # int64, or float64 where masses are decayed
 
@@ -44,7 +44,7 @@ def compression_factor(epsilon: float) -> float:
     return 2.0 * (1.0 + epsilon) / epsilon
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def floor_to(point: np.uint64, height: int) -> np.uint64:
     """The start of the dyadic range of a height that holds a point."""
     if height >= 64:
@@ -52,7 +52,7 @@ def floor_to(point: np.uint64, height: int) -> np.uint64:
     return np.uint64((point >> np.uint64(height)) << np.uint64(height))
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def end_of(start: np.uint64, height: int) -> np.uint64:
     """The last coordinate of a dyadic range."""
     if height >= 64:
@@ -63,7 +63,7 @@ def end_of(start: np.uint64, height: int) -> np.uint64:
 # Laying the events of a batch into ranges.
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def cover_points(
     bounds: Ints, points: Words, counts: Mass, weights: Mass, tree_height: int, factor: float, suffix: bool
 ) -> tuple[Words, Levels, Ints]:
@@ -102,7 +102,7 @@ def cover_points(
     return starts[:made], heights[:made], range_of
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _widest_range(
     points: Words,
     counts: Mass,
@@ -141,7 +141,7 @@ def _widest_range(
 # Folding masses into common parents.
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def compress(
     bounds: Ints,
     starts: Words,
@@ -182,7 +182,7 @@ def compress(
     return to_start, to_height
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _compress_tree(
     starts: Words,
     heights: Levels,
@@ -234,7 +234,7 @@ def _compress_tree(
     return start, height, into
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _shares(
     starts: Words, heights: Levels, counts: Mass, weights: Mass, inverse: float
 ) -> tuple[Words, Floats, Floats]:
@@ -257,7 +257,7 @@ def _shares(
     return ends[order], count_shares, weight_shares
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _fold_level(
     level: int,
     start: Words,

@@ -32,9 +32,10 @@ from sketches.event_rules import MAX_TIME
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
 from sketches.family import Abilities, Built, Promise, Sketch
-from sketches.question import COUNTINGS, NEEDS_ORDER, Counting, Question
+from sketches.question import NEEDS_ORDER, Counting, Question
 from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import COUNTINGS
 
 _SUMS: Final = ("sum", "count", "range-sum", "correlated-sum", "correlated-count")
 

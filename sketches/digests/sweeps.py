@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import numba
 import numpy as np
 
 from sketches.arrays import Floats, Ints, Rows, Words
+from sketches.compiled import njit
 
 _BLOCKS: Final = 32
 POSSIBLY: Final = 0
@@ -78,7 +78,7 @@ def _block_sums(node: Rows, mass: Floats, factors: Floats, size: int, blocks: in
     return np.ascontiguousarray(factors @ table.T)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _split(factors: Floats, node: Rows, mass: Floats, sums: Floats, size: int, places: Ints) -> tuple[Floats, Floats]:
     """The decayed sums of the masses before a place, and from it on, at every moment: sums alone, no differences."""
     below, above = np.zeros(len(places)), np.zeros(len(places))
@@ -97,7 +97,7 @@ def _split(factors: Floats, node: Rows, mass: Floats, sums: Floats, size: int, p
     return below, above
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _reaches(
     least: Floats,
     most: Floats,
@@ -148,7 +148,7 @@ def _reaches(
     return places
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _sums_from_the_end(amounts: Floats) -> Floats:
     """The sums of each and all after it, and 0."""
     found = np.zeros(len(amounts) + 1)
@@ -157,7 +157,7 @@ def _sums_from_the_end(amounts: Floats) -> Floats:
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _reached(
     some: float,
     passed: float,

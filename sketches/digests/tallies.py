@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Ints, Words
+from sketches.compiled import njit
 
 
 def by_group(groups: Ints, codes: Words) -> NDArray[np.intp]:
@@ -54,7 +54,7 @@ def unsteps(steps: Ints) -> Words:
     return np.cumsum(steps.view(np.uint64), dtype=np.uint64)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def tally(points: Words, weights: Ints, span: int) -> tuple[Words, Ints, Ints]:
     """The distinct points in order, with how many events each has and what they weigh: by a table over all of them."""
     counts = np.zeros(span, np.int64)
@@ -68,7 +68,7 @@ def tally(points: Words, weights: Ints, span: int) -> tuple[Words, Ints, Ints]:
     return distinct.astype(np.uint64), found, sums[distinct] if len(weights) else found
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def runs(points: Words, weights: Ints) -> tuple[Words, Ints, Ints]:
     """The same of sorted points."""
     distinct, counts = np.empty(len(points), np.uint64), np.empty(len(points), np.int64)
@@ -85,7 +85,7 @@ def runs(points: Words, weights: Ints) -> tuple[Words, Ints, Ints]:
     return distinct[:made], counts[:made], sums[:made]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def grouped(groups: Ints, points: Words, weights: Ints) -> tuple[Ints, Ints, Words, Ints, Ints]:
     """Sorted groups of sorted points: the groups, where each begins and ends, and the distinct points of each."""
     rows = len(points)
@@ -108,7 +108,7 @@ def grouped(groups: Ints, points: Words, weights: Ints) -> tuple[Ints, Ints, Wor
     return names[:named], bounds[: named + 1], distinct[:made], counts[:made], sums[:made]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def numbers(groups: Ints, points: Words) -> Ints:
     """For each row of sorted groups of sorted points, which of the distinct ones it is."""
     numbers = np.empty(len(points), np.int64)

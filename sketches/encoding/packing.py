@@ -10,11 +10,11 @@ Times are sorted, so their `deltas` are small; signed numbers near 0 become smal
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import frozen
+from sketches.compiled import njit
 from sketches.errors import CorruptError, WaneError
 
 BLOCK_ROWS = 128
@@ -102,7 +102,7 @@ def undeltas(first: int, steps: NDArray[np.uint64]) -> NDArray[np.int64]:
     return column
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def pack_into(column: NDArray[np.uint64], packed: NDArray[np.uint8], position: int) -> int:
     """For kernels: write the packed column from `position` on, where `packed_bytes` are free, and say where it ends."""
     rows = len(column)
@@ -139,13 +139,13 @@ def pack_into(column: NDArray[np.uint64], packed: NDArray[np.uint8], position: i
     return position
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def packed_bytes(rows: int) -> int:
     """The most bytes that a column of so many rows takes: every block at 64 bits a row."""
     return 8 * rows + (rows + BLOCK_ROWS - 1) // BLOCK_ROWS
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _measure(stored: NDArray[np.uint8], rows: int) -> tuple[int, int]:
     """Where the column ends, and `_WHOLE`; or where it fails, and how."""
     position = 0
@@ -159,7 +159,7 @@ def _measure(stored: NDArray[np.uint8], rows: int) -> tuple[int, int]:
     return position, _WHOLE if position <= len(stored) else _SHORT
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _unpack(stored: NDArray[np.uint8], column: NDArray[np.uint64]) -> None:
     rows = len(column)
     position = 0

@@ -21,15 +21,16 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
-from sketches.arrays import Flags, Floats, Ints, Rows
+from sketches.arrays import Flags, Floats, Rows, ranges
 from sketches.sampling.horvitz_thompson import Sums
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quotients import deviation, divide
+from sketches.special_functions import ndtri
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ has reached it
+_AT_ONCE: Final = 1 << 18  # events between the limits of τ that are looked at together
 
 
 class Around(NamedTuple):
@@ -185,16 +186,21 @@ class AboveQuantile:
     def _jumps(self, of_y: float, of_x: Floats | float, rate: Floats) -> tuple[Floats, Floats]:
         """How far below and above what the rate says the sum above τ may be, at any place between τ's limits."""
         inquiry, times = self.inquiry, len(self.ties)
-        found, of_x = np.zeros((2, times)), np.broadcast_to(of_x, times)
+        least, most, from_middle = np.zeros((3, times))
+        of_x = np.broadcast_to(of_x, times)
         linear = inquiry.mean_coefficients.linear
-        for at, near in _near(inquiry, inquiry.sample, self.taus):
-            y, x = linear[:, near.rows].reshape(2, 2, -1).sum(axis=1)
-            uneven = (of_y * y + of_x[at] * x - rate[at] * (y if self.by_top else x)) * near.factors
-            from_each = np.append(np.cumsum(uneven[::-1])[::-1][near.begins], 0.0)
-            middle = np.searchsorted(near.values[near.begins], self.taus.middle[at], "left")
-            jumps = from_each - from_each[middle]
-            found[:, at] = jumps.min(), jumps.max()
-        return found[0], found[1]
+        y, x = linear[0] + linear[1], linear[2] + linear[3]
+        ranked = y if self.by_top else x
+        for near in _near(inquiry, inquiry.sample, self.taus):
+            at, rows = near.times, near.rows
+            uneven = (of_y * y[rows] + of_x[at] * x[rows] - rate[at] * ranked[rows]) * near.factors
+            from_middle += np.bincount(at, uneven * (near.values >= self.taus.middle[at]), times)
+            up_to = np.append(0.0, np.cumsum(uneven))
+            of_values, ends = at[near.begins], np.cumsum(np.bincount(at, minlength=times))
+            from_each = up_to[ends[of_values]] - up_to[near.begins]
+            np.minimum.at(least, of_values, from_each)
+            np.maximum.at(most, of_values, from_each)
+        return least - from_middle, most - from_middle
 
     def _spread(self, of_y: Floats | float, of_x: Floats | float, rate: Floats) -> _Spread:
         """Of the sum that counts an event above τ by these factors, and every event by the rate for its rank."""
@@ -219,24 +225,32 @@ class _Spread(NamedTuple):
 
 
 class _Near(NamedTuple):
-    """The events between the limits of τ at one time, by value: rows, f of their ages, where each value begins."""
+    """The events between the limits of τ at some times, time by time and by value: rows, f of their ages, and where
+    each value begins."""
 
+    times: Rows
     rows: Rows
     values: Floats
     factors: Floats
-    begins: Ints
+    begins: Rows
 
 
-def _near(inquiry: Inquiry, sample: PoissonSample, taus: Taus) -> Iterator[tuple[int, _Near]]:
-    """For each time at which there are any."""
+def _near(inquiry: Inquiry, sample: PoissonSample, taus: Taus) -> Iterator[_Near]:
+    """Some times after the other, of which all have events between the limits."""
     firsts = np.searchsorted(sample.sorted_values, taus.low, "left")
-    lasts = np.searchsorted(sample.sorted_values, taus.high, "right")
-    for at in np.flatnonzero(lasts > firsts).tolist():
-        here = slice(int(firsts[at]), int(lasts[at]))
-        rows, values = sample.by_value[here], sample.sorted_values[here]
-        ages = inquiry.as_of[at] - sample.times[rows]
-        factors = np.where(ages >= 0, inquiry.decay(sample.unit.seconds(np.maximum(ages, 0))), 0.0)
-        yield at, _Near(rows, values, factors, np.flatnonzero(np.diff(values, prepend=np.nan) != 0.0))
+    lasts = np.maximum(np.searchsorted(sample.sorted_values, taus.high, "right"), firsts)
+    edges = np.flatnonzero(np.diff(np.cumsum(lasts - firsts) // _AT_ONCE, prepend=-1))
+    for start, stop in zip(edges.tolist(), [*edges[1:].tolist(), len(firsts)], strict=True):
+        ranks, which = ranges(firsts[start:stop], lasts[start:stop])
+        rows, times = sample.by_value[ranks], which + start
+        ages = inquiry.as_of[times] - sample.times[rows]
+        counts = np.flatnonzero(ages >= 0)
+        rows, times, values = rows[counts], times[counts], sample.sorted_values[ranks[counts]]
+        factors = inquiry.decay(sample.unit.seconds(ages[counts]))
+        new = np.ones(len(rows), bool)
+        new[1:] = (np.diff(values) != 0.0) | (np.diff(times) != 0)
+        if len(rows):
+            yield _Near(times, rows, values, factors, np.flatnonzero(new))
 
 
 def largest_ties(inquiry: Inquiry, counted: PoissonSample, taus: Taus) -> tuple[Floats, Floats]:
@@ -247,10 +261,11 @@ def largest_ties(inquiry: Inquiry, counted: PoissonSample, taus: Taus) -> tuple[
     """
     deviations = -float(ndtri((1.0 - inquiry.confidence) / 2.0))
     found, between = np.zeros((2, len(inquiry.as_of)))
-    for at, near in _near(inquiry, counted, taus):
+    for near in _near(inquiry, counted, taus):
         masses = counted.expanded_weights[near.rows] * near.factors
         variances = np.square(masses) * counted.exclusion_probabilities[near.rows]
         others = np.add.reduceat(variances, near.begins) - np.maximum.reduceat(variances, near.begins)
-        between[at] = masses.sum()
-        found[at] = (np.add.reduceat(masses, near.begins) + deviations * np.sqrt(np.maximum(others, 0.0))).max()
+        ties = np.add.reduceat(masses, near.begins) + deviations * np.sqrt(np.maximum(others, 0.0))
+        between += np.bincount(near.times, masses, len(between))
+        np.maximum.at(found, near.times[near.begins], ties)
     return found, between

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from sketches.arrays import Ints
 from sketches.decay import DecayClass
 from sketches.decay.functions import LastEvents, NoDecay
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
-from sketches.estimate import Curve, Estimate, Series
+from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
 from sketches.family import Askable
 from sketches.papers import CORRELATED_AGGREGATES
@@ -28,9 +28,11 @@ from sketches.sampling.ladder_parameters import LadderParameters
 from sketches.sampling.last_events import over_last_events
 from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.rows_seen import rows_seen
 from sketches.sampling.sample_parameters import SampleParameters
 
 FAMILY = "sample"
+_MOST_TIMES: Final = 1000  # of a series that are answered at once: what is held in memory then has an end
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,19 @@ class AskableSample(Askable):
             used=int(found.used[0]),
             items=found.items,
             unlisted=found.unlisted,
+            seen=self._seen(inquiry) if self._knows_rows(question) else None,
         )
+
+    def _knows_rows(self, question: Question) -> bool:
+        """Whether it counts events, and in how many rows all of them came is known."""
+        sample = self.sample
+        plain = question.aggregate == "count" and not question.by_weight and not isinstance(question.decay, LastEvents)
+        known = sample.totals is not None and sample.totals.hourly.unknown_up_to == NO_CUT
+        return plain and known and sample.counts is not None and not sample.counts_rows and len(sample) > 0
+
+    def _seen(self, inquiry: Inquiry) -> RowsSeen:
+        by_row = replace(self, sample=self.sample.each_row)
+        return rows_seen(inquiry, answer(by_row._inquiry(inquiry.question, inquiry.as_of)))
 
     def series(self, question: Question, as_of: ArrayLike) -> Series:
         """The same question at many as-of times, in one pass."""
@@ -106,7 +120,8 @@ class AskableSample(Askable):
         else:
             for moment in moments.tolist():
                 self._refuse_lost(question, moment)
-            found = answer(self._inquiry(question, moments))
+            blocks = np.array_split(moments, max(1, -(-len(moments) // _MOST_TIMES)))
+            found = Estimates.joined([answer(self._inquiry(question, block)) for block in blocks])
         return Series(
             as_of=moments,
             value=found.value,

@@ -1,15 +1,17 @@
-"""What is summed over the rows of a sample under any decay, with the prefix sums that serve them all."""
+"""What is summed over the rows of a sample under any decay, with the weights of chunks of rows that serve them all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
 from sketches.arrays import Floats, Ints, Rows
+from sketches.sampling.time_tree import TimeTree
+
+_LEAF: Final = 64  # rows of a smallest chunk
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,21 @@ class Coefficients:
     squared: Floats
 
     @cached_property
-    def prefixes(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Prefix sums of both, plain and multiplied by the time since the first row; they serve every decay."""
-        return (*_prefixes(self.times, self.linear), *_prefixes(self.times, self.squared))
+    def tree(self) -> TimeTree:
+        return TimeTree(self.times, _LEAF)
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[Floats, list[Floats]], tuple[Floats, list[Floats]]]:
+        """Both, each with its weights in chunks of all sizes, which serve every decay."""
+        every = self.tree.weights([*self.linear, *self.squared])
+        sums = len(self.linear)
+        linear, squared = [of[:, :, :sums] for of in every], [of[:, :, sums:] for of in every]
+        return (self.linear, linear), (self.squared, squared)
+
+    @cached_property
+    def whole(self) -> Floats:
+        """The sums of `linear` without decay."""
+        return np.asarray(self.linear.sum(axis=1))
 
     def rows(self, which: Rows) -> Coefficients:
         """Those of some rows. The latest two results, of a part and of the rest, are remembered, because the next
@@ -43,19 +57,3 @@ class Coefficients:
     @cached_property
     def _latest(self) -> list[tuple[Rows, Coefficients]]:
         return []
-
-
-@njit(cache=True, nogil=True)
-def _prefixes(times: Ints, rows: Floats) -> tuple[Floats, Floats]:
-    """Prefix sums that begin with 0, plain and multiplied by the time since the first row.
-
-    The result has a row for each row of the sample, so that what one lookup needs lies together.
-    """
-    plain = np.zeros((rows.shape[1] + 1, rows.shape[0]))
-    moment = np.zeros((rows.shape[1] + 1, rows.shape[0]))
-    for row in range(rows.shape[1]):
-        offset = np.float64(times[row] - times[0])
-        for column in range(rows.shape[0]):
-            plain[row + 1, column] = plain[row, column] + rows[column, row]
-            moment[row + 1, column] = moment[row, column] + rows[column, row] * offset
-    return plain, moment

@@ -59,7 +59,7 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Floats) -> S
 
     used = above(np.ones((1, len(sample))), (factors > 0).astype(np.float64))[:, 0].astype(np.int64)
     squares = above(coefficients.squared, np.square(factors))
-    return Sums(above(coefficients.linear, factors), squares, used, decayed.table_error)
+    return Sums(above(coefficients.linear, factors), squares, used)
 
 
 def quantile_curve(inquiry: Inquiry, shares: ArrayLike) -> Curve:
@@ -68,13 +68,13 @@ def quantile_curve(inquiry: Inquiry, shares: ArrayLike) -> Curve:
     _check(inquiry, phis, "shares")
     if ((phis <= 0) | (phis >= 1)).any():
         raise QuestionError("shares must lie strictly between 0 and 1")
-    cumulated, table_error = sweep(inquiry.sample, inquiry.decay, int(inquiry.as_of[0]))
+    cumulated = sweep(inquiry.sample, inquiry.decay, int(inquiry.as_of[0]))
     if len(inquiry.sample) == 0 or cumulated[0, -1] + cumulated[1, -1] <= 0:
         nothing = np.full(len(phis), np.nan)
         return Curve(phis, nothing, nothing, nothing, inquiry.confidence)
     return Curve(
         phis,
-        *quantiles_of_sweep(inquiry.sample, cumulated, phis, inquiry.confidence, inquiry.unseen_unit, table_error),
+        *quantiles_of_sweep(inquiry.sample, cumulated, phis, inquiry.confidence, inquiry.unseen_unit),
         inquiry.confidence,
     )
 

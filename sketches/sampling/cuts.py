@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Column, Floats, Limits, Rows, apart, places
+from sketches.arrays import Column, Floats, Limits, apart, places
 from sketches.events import Kind
 from sketches.question import Question, Threshold
 from sketches.sampling.above_quantile import Taus
@@ -38,17 +38,9 @@ class Cuts(NamedTuple):
         taus, ends = (Taus(*(end[time : time + 1] for end in one)) for one in (self.taus, self.ends))
         return Cuts(taus, ends, self.order)
 
-    def rows(self, inquiry: Inquiry, end: float) -> Rows:
-        """Numbers of the rows from an end on."""
-        return inquiry.between(end, None) if self.order is None else np.flatnonzero(self.order >= end)
-
     def compared(self, sample: PoissonSample) -> Floats:
+        """What the ends are compared with, for each row."""
         return sample.values.astype(np.float64) if self.order is None else self.order
-
-    def mirrored(self, sample: PoissonSample) -> Cuts:
-        """Cuts of the same rows with all signs changed, so that what was below an end is above it."""
-        low, middle, high = (-np.nextafter(end, -np.inf) for end in self.ends)
-        return Cuts(self.taus, Taus(high, middle, low), -self.compared(sample))
 
 
 def cuts_of(inquiry: Inquiry, threshold: Threshold) -> Cuts:

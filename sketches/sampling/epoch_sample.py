@@ -18,7 +18,7 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Built, Gathered, Promise, Sketch
 from sketches.hashing import salt
 from sketches.predicate import COLUMNS
-from sketches.question import AGGREGATES, Question
+from sketches.question import Question
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.nested_sample import NO_CUT, NestedSample
@@ -27,6 +27,7 @@ from sketches.sampling.range_sample import LEVELS
 from sketches.sampling.sample_parameters import SampleParameters
 from sketches.sampling.whole_bodies import whole_bodies
 from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import AGGREGATES
 
 ANSWER_CAPACITIES: Final = 2  # times the capacity that a union may keep which is asked and not stored
 

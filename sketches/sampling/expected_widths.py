@@ -12,7 +12,6 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtri
 
 from sketches.arrays import Floats
 from sketches.family import Built
@@ -21,6 +20,7 @@ from sketches.question import Question
 from sketches.sampling.integral_decay import zero_or_one
 from sketches.sampling.ladder_parameters import ALL, DEFAULT_DETAIL, LadderParameters
 from sketches.sampling.sample_parameters import SampleParameters
+from sketches.special_functions import ndtri
 
 # How much wider intervals are than 2·z standard deviations; that of sums and counts is 1.0. To measure again: set these
 # to 1.0; `python -m benchmarks.planner --widths` prints the medians of measured over expected widths.

@@ -13,16 +13,17 @@ below than what the sampled event itself weighs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numba import njit
 
-from sketches.arrays import Column, Floats, Rows
+from sketches.arrays import Flags, Floats, Rows
 from sketches.errors import UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.question import DEFAULT_TOP
+from sketches.sampling.horvitz_thompson import sums_by_group
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total, Unseen, share_between
 from sketches.sampling.poisson_sample import PoissonSample
@@ -30,57 +31,63 @@ from sketches.sampling.quotients import divide
 
 _STEPS_UP: Final = 8  # of a lower limit; each step is safe, and more of them change less than a thousandth
 _STEPS_DOWN: Final = 3  # of an upper limit; it swings around its place, so an odd number ends on the safe side
-_ONE_BY_ONE: Final = 2_000  # unlisted values whose limits are computed each by itself; the others share one
+_ONE_BY_ONE: Final = 64  # unlisted values whose limits are computed each by itself; the others share one
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """The decayed sums of every sampled value: its certain part, its sampled part, its variance, what its own rows
-    weigh; and what an unseen event may count."""
+    """The decayed sums of every sampled value: its certain part, its sampled part, its variance; and what an unseen
+    event may count."""
 
     sums: Floats
     unseen: Unseen
-    table_error: float
+
+    @classmethod
+    def of(cls, inquiry: Inquiry) -> _Groups:
+        distinct, codes = inquiry.sample.groups
+        return cls(sums_by_group(inquiry.sample, inquiry.factors[0], codes, len(distinct)), inquiry.unseen_unit)
 
     def total(self, codes: Rows) -> Total:
         """The totals of some values."""
-        certain, sampled, variance, _ = self.sums[:, codes]
-        return Total(certain, sampled, variance, *self.unseen, self.table_error)
+        return _total(self.sums[:, codes], self.unseen)
 
-    @property
+    @cached_property
     def whole(self) -> Total:
-        certain, sampled, variance, _ = self.sums.sum(axis=1)
-        return Total(np.array([certain]), np.array([sampled]), np.array([variance]), *self.unseen, self.table_error)
+        return _total(self.sums.sum(axis=1, keepdims=True), self.unseen)
 
-    @property
+    @cached_property
     def masses(self) -> Floats:
         return np.asarray(self.sums[0] + self.sums[1])
+
+    def largest(self, count: int) -> Rows:
+        """The values that count most, from the first on; of equal ones the smaller."""
+        order = np.arange(len(self.masses) if count else 0)
+        if count < len(order):
+            least = -np.partition(-self.masses, count - 1)[count - 1]
+            order = np.flatnonzero(self.masses >= least)
+        order = order[np.argsort(-self.masses[order], kind="stable")][:count]
+        return order[self.masses[order] > 0]
+
+
+def _total(sums: Floats, unseen: Unseen) -> Total:
+    certain, sampled, variance = sums
+    return Total(certain, sampled, variance, *unseen)
 
 
 def heavy_hitters(inquiry: Inquiry) -> Estimates:
     """The most frequent values, and the share that no value has which is not among them."""
     if len(inquiry.as_of) > 1:
         raise UnanswerableError("heavy-hitters is a list: ask for it at one as-of time")
-    sample, decayed = inquiry.sample, inquiry.factors[0]
-    distinct, codes = sample.groups
-    used = np.array([np.count_nonzero(decayed.factors)])
-    sums = _per_group(
-        codes, sample.coefficients_by_time, sample.weights, decayed.factors, decayed.rows.start, len(distinct)
-    )
-    sums[3] /= max(1, int(sample.copy_numbers.max(initial=0)) + 1)  # copies may hold the same event
-    groups = _Groups(sums, inquiry.unseen_unit, decayed.table_error)
-    whole = groups.whole
+    groups = _Groups.of(inquiry)
+    used, whole = np.array([np.count_nonzero(inquiry.factors[0].factors)]), groups.whole
     if whole.value[0] <= 0:
         nothing = 0.0 if whole.exact[0] else 1.0
         return Estimates(np.array([np.nan]), np.array([0.0]), np.array([1.0]), used, unlisted=nothing)
-    order = np.argsort(-groups.masses, kind="stable")
-    order = order[groups.masses[order] > 0]
-    listed = order[: _length(inquiry, groups.masses[order] / whole.value[0])]
-    return _listed(inquiry, groups, distinct, listed, order[len(listed) :], used)
+    return _listed(inquiry, groups, groups.largest(_length(inquiry, groups.masses / whole.value[0])), used)
 
 
 def _length(inquiry: Inquiry, shares: Floats) -> int:
-    """How many of the values, whose shares fall, are listed."""
+    """How many of the values are listed, by their shares; fewer, where fewer count."""
     question, length = inquiry.question, len(shares)
     if question.phi is not None:
         least = max(question.phi - inquiry.share_error / 2.0, question.phi / 2.0)
@@ -90,7 +97,9 @@ def _length(inquiry: Inquiry, shares: Floats) -> int:
     return length
 
 
-def _listed(inquiry: Inquiry, groups: _Groups, distinct: Column, listed: Rows, others: Rows, used: Rows) -> Estimates:
+def _listed(inquiry: Inquiry, groups: _Groups, listed: Rows, used: Rows) -> Estimates:
+    others = np.ones(len(groups.masses), bool)
+    others[listed] = False
     tail = (1.0 - inquiry.confidence) / 2.0
     part, whole = groups.total(listed), groups.whole
     value = divide(part.value, np.broadcast_to(whole.value, part.value.shape), np.nan)
@@ -98,10 +107,11 @@ def _listed(inquiry: Inquiry, groups: _Groups, distinct: Column, listed: Rows, o
         lower = upper = value
         unlisted = float(groups.masses[others].max(initial=0.0) / whole.value[0])
     else:
-        lower = np.fmin(_lower(part, groups.sums[3, listed], whole, tail), value)
+        lower = np.fmin(_lower(part, _own(inquiry, listed), whole, tail), value)
         upper = np.fmax(_upper(part, whole, tail), value)
         rest = max(1.0 - float(lower.sum()), 0.0)  # all shares together are 1
         unlisted = min(_most_unlisted(groups, others, whole, tail), rest)
+    distinct = inquiry.sample.groups[0]
     items = tuple(
         Item(_readable(inquiry.sample, distinct[code]), float(v), float(low), float(high))
         for code, v, low, high in zip(listed, value, lower, upper, strict=True)
@@ -140,28 +150,32 @@ def _upper(part: Total, whole: Total, tail: float) -> Floats:
     return limit
 
 
-def _most_unlisted(groups: _Groups, others: Rows, whole: Total, tail: float) -> float:
+def _most_unlisted(groups: _Groups, others: Flags, whole: Total, tail: float) -> float:
     """The largest share that a value may have which is not listed: a sampled one, or one of which nothing was seen."""
-    few, many = others[:_ONE_BY_ONE], others[_ONE_BY_ONE:]
-    columns = [groups.sums[:3, few], np.zeros((3, 1))]
-    if len(many):  # one that is at least as large as each of them in every respect
-        columns.append(groups.sums[:3, many].max(axis=1, keepdims=True))
-    certain, sampled, variance = np.concatenate(columns, axis=1)
-    part = Total(certain, sampled, variance, *groups.unseen, groups.table_error)
+    sums = groups.sums[:, others & (groups.masses > 0)]
+    columns = [np.zeros((3, 1))]
+    for _ in range(_ONE_BY_ONE):
+        if not sums.shape[1]:
+            break
+        first = sums[:, [(sums[0] + sums[1] + np.sqrt(sums[2])).argmax()]]
+        columns.append(first)
+        sums = sums[:, (sums > first).any(axis=0)]  # one that is smaller in every respect has the smaller limit
+    columns.append(sums.max(axis=1, initial=0.0, keepdims=True))  # at least as large as each of those left
+    part = _total(np.concatenate(columns, axis=1), groups.unseen)
     return float(np.minimum(_upper(part, whole, tail), 1.0).max())
 
 
-@njit(cache=True, nogil=True)
-def _per_group(codes: Rows, coefficients: Floats, weights: Rows, factors: Floats, start: int, groups: int) -> Floats:
-    """For each group the certain part, the sampled part and the variance of its sum, and its own decayed weight."""
-    sums = np.zeros((4, groups))
-    for row in range(len(factors)):
-        at, code, factor = start + row, codes[start + row], factors[row]
-        sums[0, code] += coefficients[0, at] * factor
-        sums[1, code] += coefficients[1, at] * factor
-        sums[2, code] += coefficients[2, at] * factor * factor
-        sums[3, code] += weights[at] * factor
-    return sums
+def _own(inquiry: Inquiry, listed: Rows) -> Floats:
+    """What the sampled rows of each listed value weigh themselves."""
+    sample, decayed = inquiry.sample, inquiry.factors[0]
+    distinct, codes = sample.groups
+    places = np.full(len(distinct), len(listed))
+    places[listed] = np.arange(len(listed))
+    places = places[codes[decayed.rows]]
+    rows = np.flatnonzero(places < len(listed))
+    masses = sample.weights[decayed.rows][rows] * decayed.factors[rows]
+    copies = max(1, int(sample.copy_numbers.max(initial=0)) + 1)  # copies may hold the same event
+    return np.bincount(places[rows], masses, len(listed)) / copies
 
 
 def _readable(sample: PoissonSample, value: np.generic) -> int | float | str:

@@ -1,13 +1,11 @@
 """Horvitz–Thompson sums: decayed sums over the rows of a Poisson sample, at one as-of time or at hundreds in one pass.
 
-There are three ways to compute them, and `sketches.sampling.inquiry` picks the cheapest:
+There are two ways to compute them, and `sketches.sampling.inquiry` picks the cheaper:
 
 - `sums_by_row`, for few as-of times: f of each row once, then dot products.
-- `sums_by_table`, for many as-of times or very many rows: the decay as a table of linear pieces and prefix sums of the
-  rows. The cost does not grow with the number of rows, and the prefix sums serve every decay.
-- `sums_of_subset`, for some of very many rows at few as-of times: f is read off the table for those rows alone.
-
-Sums that use the table say how far off they may be.
+- `sums_by_tree`, for many as-of times or very many rows: f at a few ages of chunks of rows, with weights that serve
+  every decay (`sketches.sampling.time_tree`). The cost hardly grows with the number of rows. Such sums say how far off
+  they may be.
 """
 
 from __future__ import annotations
@@ -15,26 +13,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
-from numba import njit
 
-from sketches.arrays import Floats, Ints, Rows
+from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
 from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.intervals import Total, Unseen
-from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay, too_faded
+from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.time_tree import Cover
 from sketches.units import TimeUnit
 
-MANY_ROWS: Final = 200_000  # from here on a table of the decay is cheaper than the decay of each row
-FEW_TIMES: Final = 6  # as-of times up to which the decay of each row is cheaper than a table
-_PREFIX_ROUNDING: Final = 2e-14
+MANY_ROWS: Final = 200_000  # from here on a cover of chunks is cheaper than the decay of each row
+FEW_TIMES: Final = 6  # as-of times up to which the decay of each of fewer rows is cheaper
+_AT_ONCE: Final = 1 << 15  # rows of which f is computed together: what is computed on the way stays in the cache
+_FEW_ROWS: Final = 8  # as one in so many, rows are copied together before they are added up
 _MOST_UNSEEN: Final = 1e150  # so that its square is a number; beside it nothing else counts
-_MOST_ROUNDING: Final = 1e-3  # of a sum that is a difference of prefix sums
+_ROUNDING: Final = 1e-12  # of a sum, relatively
+MOST_ERROR: Final = 1e-3  # of a sum from a cover of chunks, relatively; else it is computed by row
 _THREADS: Final = min(4, os.cpu_count() or 1)
 _THREADED_FROM: Final = 50_000  # rows from which threads are worth their start
 
@@ -43,13 +43,17 @@ _THREADED_FROM: Final = 50_000  # rows from which threads are worth their start
 class Sums:
     """For each as-of time (first axis) one decayed sum of each coefficient, and the number of rows with f > 0.
 
-    `table_error` is how far, relatively, the sums may be off because of the table and of prefix sums; else 0.
+    `table_error` is how far, relatively, the sums may be off because f was not computed for each row; else 0.
     """
 
     linear: Floats
     squared: Floats
     used: Ints
     table_error: float | Floats = 0.0
+
+    def plus(self, others: Sums) -> Sums:
+        """The sums over these rows and others, with f of each row."""
+        return Sums(self.linear + others.linear, self.squared + others.squared, self.used + others.used)
 
     def total(self, certain: int, sampled: int, variance: int, unseen: Unseen, scale: float = 1.0) -> Total:
         """The `Total` of three of the sums; `scale` is the largest factor that an unseen row may carry besides."""
@@ -65,21 +69,19 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class DecayFactors:
-    """The rows that can count at one as-of time, f of each, and the relative error of f."""
+    """The rows that can count at one as-of time, and f of each."""
 
     rows: slice
     factors: Floats
-    table_error: float
 
     @classmethod
     def at(cls, times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> DecayFactors:
-        """f itself or, for very many rows, f read off a fine table."""
         rows = _rows_in_reach(times, as_of, decay, unit)
-        inside = times[rows]
-        if len(inside) < MANY_ROWS or len(too_faded(inside, unit, decay, np.array([as_of]))):
-            return cls(rows, decay(unit.seconds(as_of - inside)), 0.0)
-        table = PiecewiseDecay.reaching(inside, as_of, unit, decay, FINE_TOLERANCE)
-        return cls(rows, table.of_rows(inside, as_of), table.relative_error)
+        factors = np.empty(rows.stop - rows.start)
+        for start in range(0, len(factors), _AT_ONCE):
+            inside = times[rows.start + start : min(rows.start + start + _AT_ONCE, rows.stop)]
+            factors[start : start + len(inside)] = decay(unit.seconds(as_of - inside))
+        return cls(rows, factors)
 
 
 def _rows_in_reach(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> slice:
@@ -92,160 +94,92 @@ def _rows_in_reach(times: Ints, as_of: int, decay: Decay, unit: TimeUnit) -> sli
     return slice(min(start, stop), stop)
 
 
-def sums_by_row(coefficients: Coefficients, factors: Sequence[DecayFactors], rows: Rows | None = None) -> Sums:
-    """The sums from f of each row, over all rows or over some of them, whose numbers ascend."""
+def sums_by_row(coefficients: Coefficients, factors: Sequence[DecayFactors], chosen: Flags | None = None) -> Sums:
+    """The sums from f of each row, over all rows or over the chosen ones."""
     linear = np.zeros((len(factors), len(coefficients.linear)))
     squared = np.zeros((len(factors), len(coefficients.squared)))
     used = np.zeros(len(factors), np.int64)
     for at, one in enumerate(factors):
-        columns = coefficients.linear, coefficients.squared, one.factors, one.rows.start
-        if rows is None:
-            _add_all(*columns, linear[at], squared[at])
-            used[at] = np.count_nonzero(one.factors)
-        else:
-            first, last = np.searchsorted(rows, [one.rows.start, one.rows.stop])
-            used[at] = _add_some(*columns, rows[first:last], linear[at], squared[at])
-    return Sums(linear, squared, used, max((one.table_error for one in factors), default=0.0))
+        counting, decayed = (one.rows, one.factors) if chosen is None else _of_some(one, chosen[one.rows])
+        linear[at] = np.einsum("kn,n->k", coefficients.linear[:, counting], decayed)
+        squared[at] = np.einsum("kn,n->k", coefficients.squared[:, counting], np.square(decayed))
+        used[at] = np.count_nonzero(decayed)
+    return Sums(linear, squared, used)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _add_all(linear: Floats, squared: Floats, factors: Floats, start: int, sums: Floats, squares: Floats) -> None:
-    """Dot products in one thread and without a copy; numpy's would wait for cores that are busy."""
-    for column in range(len(linear)):
-        mass = 0.0
-        for row in range(len(factors)):
-            mass += linear[column, start + row] * factors[row]
-        sums[column] = mass
-    for column in range(len(squared)):
-        mass = 0.0
-        for row in range(len(factors)):
-            mass += squared[column, start + row] * factors[row] * factors[row]
-        squares[column] = mass
+def _of_some(one: DecayFactors, chosen: Flags) -> tuple[slice | Rows, Floats]:
+    """Rows that count, and f of each: the chosen alone where they are few, else all, and 0 for the others."""
+    if np.count_nonzero(chosen) * _FEW_ROWS > len(chosen):
+        return one.rows, one.factors * chosen
+    rows = np.flatnonzero(chosen)
+    return rows + one.rows.start, one.factors[rows]
 
 
-@njit(cache=True, nogil=True)
-def _add_some(
-    linear: Floats, squared: Floats, factors: Floats, start: int, rows: Rows, sums: Floats, squares: Floats
-) -> int:
-    """The same over some rows, without copying them together first; how many of them have f > 0."""
-    used = 0
-    for row in rows:
-        factor = factors[row - start]
-        if factor > 0.0:
-            used += 1
-            for column in range(len(linear)):
-                sums[column] += linear[column, row] * factor
-            for column in range(len(squared)):
-                squares[column] += squared[column, row] * factor * factor
-    return used
+def sums_by_group(sample: PoissonSample, decayed: DecayFactors, groups: Rows, count: int) -> Floats:
+    """The certain part, the sampled part and the variance of Σ w·f in each group, given the number of each row's."""
+    here, product = groups[decayed.rows], np.empty(len(decayed.factors))
+    found = np.empty((3, count))
+    for at, column in enumerate(sample.coefficients_by_time[:, decayed.rows]):
+        np.multiply(column, decayed.factors, out=product)
+        if at == 2:  # the variance is that of f²
+            product *= decayed.factors
+        found[at] = np.bincount(here, product, count)
+    return found
 
 
-def sums_of_subset(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints, rows: Rows) -> Sums:
-    """The sums over some rows, with f read off the table for those rows alone."""
-    times = coefficients.times
-    if len(too_faded(times, unit, decay, as_of)):
-        factors = [DecayFactors.at(times, moment, decay, unit) for moment in as_of.tolist()]
-        return sums_by_row(coefficients, factors, rows)
-    linear = np.zeros((len(as_of), len(coefficients.linear)))
-    squared = np.zeros((len(as_of), len(coefficients.squared)))
-    used = np.zeros(len(as_of), np.int64)
-    table = PiecewiseDecay.reaching(times, int(as_of.max()), unit, decay, FINE_TOLERANCE)
-    pieces = table.first, table.height, table.slope
-    for at, moment in enumerate(as_of.tolist()):
-        used[at] = _look_up_and_add(
-            times, coefficients.linear, coefficients.squared, rows, moment, *pieces, linear[at], squared[at]
-        )
-    return Sums(linear, squared, used, table.relative_error)
-
-
-@njit(cache=True, nogil=True)
-def _look_up_and_add(
-    times: Ints,
-    linear: Floats,
-    squared: Floats,
-    rows: Rows,
-    as_of: int,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    sums: Floats,
-    squares: Floats,
-) -> int:
-    """Walk from the newest of the rows to the oldest and along the pieces; how many rows the pieces reach."""
-    used = 0
-    piece = 0
-    begin, end, base, tilt = 0, first[1] if len(first) > 1 else 0, 0.0, 0.0
-    if len(height):
-        begin, base, tilt = first[0], height[0], slope[0]
-    for at in range(len(rows) - 1, -1, -1):
-        row = rows[at]
-        age = as_of - times[row]
-        if age < 0:
-            continue
-        if age >= end:
-            while piece < len(height) and age >= first[piece + 1]:
-                piece += 1
-            if piece == len(height):
-                break
-            begin, end, base, tilt = first[piece], first[piece + 1], height[piece], slope[piece]
-        factor = base + tilt * (age - begin)
-        used += 1
-        for column in range(len(linear)):
-            sums[column] += linear[column, row] * factor
-        for column in range(len(squared)):
-            squares[column] += squared[column, row] * factor * factor
-    return used
-
-
-def sums_by_table(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
-    """The sums from the table and prefix sums; from f of each row where f is too small for the table."""
+def sums_by_tree(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints) -> Sums:
+    """The sums from chunks of rows; from f of each row where too little would be known of them."""
 
     def by_row(moments: Ints) -> Sums:
         factors = [DecayFactors.at(coefficients.times, moment, decay, unit) for moment in moments.tolist()]
         return sums_by_row(coefficients, factors)
 
-    if len(coefficients.times) == 0:
+    if len(coefficients.times) == 0 or len(as_of) == 0:
         return by_row(as_of)
-    sums, lost = _sums_of_pieces(coefficients, unit, decay, as_of)
-    faded = np.union1d(too_faded(coefficients.times, unit, decay, as_of), lost)
-    if len(faded):
-        exact = by_row(as_of[faded])
-        sums.linear[faded], sums.squared[faded], sums.used[faded] = exact.linear, exact.squared, exact.used
-        table_error = np.array(sums.table_error)
-        table_error[faded] = exact.table_error
-        sums = replace(sums, table_error=table_error)
+    tolerance = TOLERANCE if len(as_of) > FEW_TIMES else FINE_TOLERANCE
+    cover = coefficients.tree.cover(unit, decay, as_of, tolerance)
+    linear, squared = _sums_of_cover(coefficients, unit, decay, as_of, cover)
+    error = cover_error(coefficients, cover, linear)
+    sums = Sums(linear, squared, coefficients.tree.used(unit, decay, as_of), error)
+    lost = np.flatnonzero(error > MOST_ERROR)
+    if len(lost):
+        exact = by_row(as_of[lost])
+        linear[lost], squared[lost], sums.used[lost], error[lost] = exact.linear, exact.squared, exact.used, _ROUNDING
     return sums
 
 
-def _sums_of_pieces(coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints) -> tuple[Sums, Rows]:
-    """The sums, and the numbers of the as-of times at which rounding leaves too little of them."""
-    tolerance = TOLERANCE if len(as_of) > FEW_TIMES else FINE_TOLERANCE
-    table = PiecewiseDecay.reaching(coefficients.times, int(as_of.max()), unit, decay, tolerance)
-    linear, squared, used = _add_pieces_in_threads(coefficients, table, as_of)
-    # The difference of two prefix sums has the rounding error of the prefix sums, however small it is itself.
-    whole, parts = coefficients.prefixes[0][-1].sum(), linear.sum(axis=1)
-    rounding = _PREFIX_ROUNDING * np.sqrt(len(coefficients.times)) * whole
-    lost = (used > 0) & (rounding > _MOST_ROUNDING * parts)
-    relative = rounding / np.where(lost | (parts <= 0), np.inf, parts)
-    return Sums(linear, squared, used, table.relative_error + relative), np.flatnonzero(lost)
+def _sums_of_cover(
+    coefficients: Coefficients, unit: TimeUnit, decay: Decay, as_of: Ints, cover: Cover
+) -> tuple[Floats, Floats]:
+    found = [np.zeros((len(columns), len(as_of))) for columns, _ in coefficients.kinds]
+    for power, (sums, (_, weights)) in enumerate(zip(found, coefficients.kinds, strict=True), start=1):
+        for pairs, of_chunks in zip(cover.pairs, weights, strict=True):
+            parts = np.einsum("jp,pjk->kp", pairs.factors**power, of_chunks[pairs.chunks])
+            for at, part in enumerate(parts):
+                sums[at] += np.bincount(pairs.times, part, len(as_of))
+    for times, rows, factors in coefficients.tree.by_row(cover, unit, decay, as_of):
+        for power, (sums, (columns, _)) in enumerate(zip(found, coefficients.kinds, strict=True), start=1):
+            decayed = factors**power
+            for at, column in enumerate(columns):
+                sums[at] += np.bincount(times, np.einsum("pr,pr->p", column[rows], decayed), len(as_of))
+    linear, squared = (np.maximum(sums.T, 0.0) for sums in found)
+    return linear, squared
 
 
-def _add_pieces_in_threads(
-    coefficients: Coefficients, table: PiecewiseDecay, as_of: Ints
-) -> tuple[Floats, Floats, Ints]:
-    """As-of times do not depend on each other, so a long series is dealt out to a few threads."""
-    prefixes, times = coefficients.prefixes, len(as_of)
-    linear, squared = np.empty((times, len(coefficients.linear))), np.empty((times, len(coefficients.squared)))
-    used = np.empty(times, np.int64)
+def cover_error(coefficients: Coefficients, cover: Cover, linear: Floats) -> Floats:
+    """How far sums from a cover may be off, relatively, at each as-of time.
 
-    def add(these: slice) -> None:
-        linear[these], squared[these], used[these] = _add_pieces(
-            coefficients.times, *prefixes, as_of[these], table.first, table.height, table.slope, table.square_height,
-            table.square_slope,
-        )  # fmt: skip
-
-    in_threads(add, times, len(coefficients.times))
-    return linear, squared, used
+    Rows that hardly count may be off by more, beside all that is summed. Two columns make up a sum: what is certain,
+    and what was sampled.
+    """
+    error = cover.relative_error + _ROUNDING
+    if not cover.faint_error.any():
+        return error
+    sums, whole = (one.reshape(len(one), -1, 2).sum(axis=2) for one in (linear, coefficients.whole[None]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = cover.faint_error[:, None] * whole
+        faint = np.where(off > 0.0, off / sums, 0.0)
+    return np.asarray(error + faint.max(axis=1))
 
 
 def in_threads(add: Callable[[slice], None], times: int, rows: int) -> None:
@@ -256,70 +190,6 @@ def in_threads(add: Callable[[slice], None], times: int, rows: int) -> None:
     edges = np.linspace(0, times, 4 * _THREADS + 1).astype(int).tolist()  # later times take longer
     with ThreadPoolExecutor(_THREADS) as threads:
         list(threads.map(add, [slice(*ends) for ends in pairwise(edges)]))
-
-
-@njit(cache=True, nogil=True)
-def _add_pieces(
-    times: Ints,
-    linear: Floats,
-    linear_moment: Floats,
-    squared: Floats,
-    squared_moment: Floats,
-    as_of: Ints,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    square_height: Floats,
-    square_slope: Floats,
-) -> tuple[Floats, Floats, Ints]:
-    """Add up height + slope·(age - first) over the rows of each piece, from prefix sums over the sorted rows."""
-    origin = times[0]
-    totals = np.zeros((len(as_of), linear.shape[1]))
-    squares = np.zeros((len(as_of), squared.shape[1]))
-    used = np.zeros(len(as_of), np.int64)
-    for at in range(len(as_of)):
-        high = np.searchsorted(times, as_of[at], side="right")
-        newest = high
-        for piece in range(len(height)):
-            if high == 0:
-                break
-            # The rows of this piece have first[piece] <= age < first[piece + 1]; skip pieces without rows.
-            if as_of[at] - times[high - 1] >= first[piece + 1]:
-                continue
-            low = _rows_up_to(times, high, as_of[at] - first[piece + 1])
-            # age - first = (as_of - origin - first) - (t - origin)
-            shift = np.float64(as_of[at] - origin - first[piece])
-            for column in range(linear.shape[1]):
-                mass = linear[high, column] - linear[low, column]
-                moment = linear_moment[high, column] - linear_moment[low, column]
-                totals[at, column] += height[piece] * mass + slope[piece] * (shift * mass - moment)
-            for column in range(squared.shape[1]):
-                mass = squared[high, column] - squared[low, column]
-                moment = squared_moment[high, column] - squared_moment[low, column]
-                squares[at, column] += square_height[piece] * mass + square_slope[piece] * (shift * mass - moment)
-            high = low
-        used[at] = newest - high
-        for column in range(linear.shape[1]):
-            totals[at, column] = max(totals[at, column], 0.0)
-        for column in range(squared.shape[1]):
-            squares[at, column] = max(squares[at, column], 0.0)
-    return totals, squares, used
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _rows_up_to(times: Ints, high: int, edge: int) -> int:
-    """How many of the first `high` rows, the last of which is newer than `edge`, are not newer than `edge`.
-
-    Search from `high` down in steps that double, because neighbouring pieces have neighbouring rows.
-    """
-    stride = 1
-    low = high - 1
-    while low > 0 and times[low - 1] > edge:
-        low = max(0, low - stride)
-        stride *= 2
-    if times[low] <= edge:
-        low += int(np.searchsorted(times[low:high], edge, side="right"))
-    return low
 
 
 def largest_unseen(sample: PoissonSample, decay: Decay, as_of: Ints, per: Literal["unit", "event"]) -> Unseen:

@@ -24,8 +24,7 @@ from sketches.sampling.horvitz_thompson import (
     Sums,
     largest_unseen,
     sums_by_row,
-    sums_by_table,
-    sums_of_subset,
+    sums_by_tree,
 )
 from sketches.sampling.intervals import Total, Unseen
 from sketches.sampling.poisson_sample import PoissonSample
@@ -84,18 +83,17 @@ class Inquiry:
     @cached_property
     def factors(self) -> list[DecayFactors]:
         """f of the rows at each as-of time, computed once for all sums."""
-        times, unit = self.sample.times, self.sample.unit
-        return [DecayFactors.at(times, moment, self.decay, unit) for moment in self.as_of.tolist()]
+        return self._factors_of(self.sample.times)
+
+    def _factors_of(self, times: Ints) -> list[DecayFactors]:
+        return [DecayFactors.at(times, moment, self.decay, self.sample.unit) for moment in self.as_of.tolist()]
 
     def sums(self, coefficients: Coefficients, rows: Rows | None = None) -> Sums:
         """Decayed sums over all rows or some, computed in the cheapest way."""
-        few_times = len(self.as_of) <= FEW_TIMES
-        if few_times and len(self.sample) < MANY_ROWS:
-            return sums_by_row(coefficients, self.factors, rows)
-        if few_times and rows is not None:
-            return sums_of_subset(coefficients, self.sample.unit, self.decay, self.as_of, rows)
         chosen = coefficients if rows is None else coefficients.rows(rows)
-        return sums_by_table(chosen, self.sample.unit, self.decay, self.as_of)
+        if len(self.as_of) > FEW_TIMES or len(chosen.times) >= MANY_ROWS:
+            return sums_by_tree(chosen, self.sample.unit, self.decay, self.as_of)
+        return sums_by_row(chosen, self.factors if rows is None else self._factors_of(chosen.times))
 
     def weight(self, rows: Rows | None = None) -> tuple[Total, Ints]:
         """Σ w·f over all rows or some, and the number of rows with f > 0."""

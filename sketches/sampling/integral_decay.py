@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import uint64, vectorize
 
 from sketches.arrays import Flags, Floats, Ints, Rows, Words
+from sketches.compiled import vectorize
 from sketches.decay import Decay
 from sketches.decay.base import DecayClass
 from sketches.event_rules import MAX_TIME, MAX_WEIGHT
@@ -42,7 +42,7 @@ def first_sampled_index(start: np.uint64, weight: int, level: int) -> int:
     >>> int(first_sampled_index(np.uint64(12345), 1000, 0))
     0
     """
-    threshold = uint64(PRIME) >> uint64(level)
+    threshold = np.uint64(PRIME) >> np.uint64(level)
     value = start
     index = 0
     record = 0

@@ -8,9 +8,10 @@ from typing import Final
 from sketches.decay import Decay, parse_decay
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, DecayError, WaneError
-from sketches.question import COUNTINGS, Counting
+from sketches.question import Counting
 from sketches.sampling.integral_decay import MOST_UNITS, IntegralDecay, zero_or_one
 from sketches.sampling.sample_parameters import SampleParameters
+from sketches.vocabulary import COUNTINGS
 
 _DELTA_OF_SEVERAL: Final = 0.05  # of each copy, where `SampleParameters` takes several
 

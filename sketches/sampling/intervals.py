@@ -20,9 +20,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from sketches.arrays import Flags, Floats
+from sketches.special_functions import gammainccinv, gammaincinv, ndtri
 
 _TABLE_FROM: Final = 0.5  # shapes of the gamma distribution between which quantiles are read off a table
 _TABLE_UP_TO: Final = 60.0

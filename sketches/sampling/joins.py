@@ -28,7 +28,6 @@ class _DecayedRows:
     def __init__(self, sample: PoissonSample, inquiry: Inquiry) -> None:
         decayed = DecayFactors.at(sample.times, int(inquiry.as_of[0]), inquiry.decay, sample.unit)
         self.rows, factors = decayed.rows, decayed.factors
-        self.table_error = 4.0 * decayed.table_error  # a product of two sums, each with at most this relative error
         self.decayed_weights = sample.weights[self.rows] * factors
         self.contributions = sample.expanded_weights[self.rows] * factors
         self.exclusion_probabilities = sample.exclusion_probabilities[self.rows]
@@ -60,14 +59,13 @@ class _Product(NamedTuple):
     value: float
     variance: float
     unseen: Floats
-    table_error: float
 
     def estimates(self, confidence: float, used: Ints) -> Estimates:
         value, variance = np.array([self.value]), np.array([self.variance])
         lower, _ = Total(np.zeros(1), value, variance, self.unseen, np.square(self.unseen)).bounds(confidence)
         events = divide(np.square(value), variance, 0.0)
         upper = value + deviation(variance, self.unseen, events, (1.0 - confidence) / 2.0)
-        return Estimates(value, lower * (1.0 - self.table_error), upper * (1.0 + self.table_error), used)
+        return Estimates(value, lower, upper, used)
 
 
 def self_join(inquiry: Inquiry) -> Estimates:
@@ -86,7 +84,7 @@ def self_join(inquiry: Inquiry) -> Estimates:
     event = largest_unseen(inquiry.sample, inquiry.decay, inquiry.as_of, "unit").contribution
     # One more event in the largest group, or a pair of events of which neither was seen.
     unseen = np.maximum(event * (2.0 * rest_of_group.max() + _own(event, inquiry, inquiry.sample)), 2.0 * event * event)
-    product = _Product(value, _without_twice(single, pairs), unseen, decayed.table_error)
+    product = _Product(value, _without_twice(single, pairs), unseen)
     return product.estimates(inquiry.confidence, used)
 
 
@@ -135,8 +133,7 @@ def inner_product(inquiry: Inquiry, other: PoissonSample) -> Estimates:
         right_event * (_rest(left) + _own(left_event, inquiry, here)),
     )
     unseen = np.maximum(alone, left_event * right_event)
-    table_error = max(left.table_error, right.table_error)
-    return _Product(max(value, 0.0), variance, unseen, table_error).estimates(inquiry.confidence, used)
+    return _Product(max(value, 0.0), variance, unseen).estimates(inquiry.confidence, used)
 
 
 def _rest(side: _DecayedRows) -> float:
@@ -150,4 +147,4 @@ def _no_pairs(inquiry: Inquiry, used: Ints, other: PoissonSample | None = None) 
     unseen = np.square(largest_unseen(inquiry.sample, inquiry.decay, inquiry.as_of, "unit").contribution)
     if other is not None:
         unseen = unseen + np.square(largest_unseen(other, inquiry.decay, inquiry.as_of, "unit").contribution)
-    return _Product(0.0, 0.0, 2.0 * unseen, 0.0).estimates(inquiry.confidence, used)
+    return _Product(0.0, 0.0, 2.0 * unseen).estimates(inquiry.confidence, used)

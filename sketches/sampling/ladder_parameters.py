@@ -7,12 +7,11 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.special import ndtri
-
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.hashing import refuse_seed
 from sketches.sampling.sampling_number import DEFAULT_BITS, FEWEST_BITS, MOST_BITS
+from sketches.special_functions import ndtri
 from sketches.units import TimeUnit
 
 DEFAULT_DETAIL: Final = 16

@@ -9,8 +9,8 @@ import numpy as np
 
 from sketches.arrays import Rows
 from sketches.errors import IncompatibleError, UnanswerableError
+from sketches.event_rules import Repeats
 from sketches.events import Extremes, Kind, Labels
-from sketches.family import Repeats
 from sketches.refusals import mergeable
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.known_totals import KnownTotals

@@ -32,7 +32,7 @@ from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, Piecewi
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quotients import LeanedQuotient, Quotient, deviation, shape_of
 from sketches.sampling.residuals import LeanRows, Residuals, added_by, fits_cells, residuals_by_cell, residuals_by_row
-from sketches.sampling.slice_totals import ROWS, VALUE, WEIGHT
+from sketches.sampling.slice_totals import ROWS, VALUE, WEIGHT, Slices
 from sketches.sampling.steps import SteppedDecay, stepped
 from sketches.sampling.value_classes import end_of, shares_inside
 
@@ -218,15 +218,15 @@ def _lean(
         shares = shares_inside(known.classes.groups, inside or Range(), whole=whole)
         table = known.classes.weighted(shares)
         share = shares_inside(sample.value_classes, inside or Range(), whole=whole)
-    slices = table.slices()
+    slices = _within(table.slices(), sample)
     usable = slices.sums[:, ROWS] > 0.0
     if any(one.column == VALUE for one in quantities):
         usable &= np.isfinite(slices.sums[:, VALUE])
     if not usable.any():
         return None
-    outside = sample.times[[0, -1]] + [0, 1]  # a slice is never cut by them: its total would be that of a part
-    outside = outside[(outside < slices.begins[0]) | (outside > slices.ends[-1])]
-    edges = np.unique(np.concatenate([slices.begins, slices.ends, outside]))
+    # No edge lies inside a slice, whose total is of all of it; beyond all slices the sample may reach further.
+    first, last = min(int(slices.begins[0]), int(sample.times[0])), max(int(slices.ends[-1]), int(sample.times[-1]) + 1)
+    edges = np.unique(np.concatenate([slices.begins, slices.ends, [first, last]]))
     at = np.searchsorted(edges, slices.begins)
     place = np.searchsorted(slices.begins, sample.times, side="right") - 1
     in_known = (place >= 0) & (sample.times < slices.ends[place]) & usable[place]
@@ -238,6 +238,7 @@ def _lean(
         if one.cap is not None:
             assert known.classes is not None
             own = known.classes.weighted(shares * (np.abs(known.classes.groups) <= one.cap)).slices()
+        own = _within(own, sample)
         mass = own.sums[:, one.column]
         if one.column == VALUE:
             mass = (mass - one.base * own.sums[:, ROWS]) / one.scale
@@ -251,6 +252,12 @@ def _lean(
     repeated = most_rows(sample, known)
     certain = known.unique and (quantities[0].column != VALUE or sample.least_value >= quantities[0].base)
     return Leaning(rows, edges, totals, unknown, filled, largest, repeated * beta, inside is not None, certain)
+
+
+def _within(slices: Slices, sample: PoissonSample) -> Slices:
+    """The slices without what lies before all events or after them."""
+    oldest, newest = int(sample.strata.oldest.min()), int(sample.strata.newest.max())
+    return slices._replace(begins=np.maximum(slices.begins, oldest), ends=np.minimum(slices.ends, newest + 1))
 
 
 def most_rows(sample: PoissonSample, known: KnownTotals) -> float:

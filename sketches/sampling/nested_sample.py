@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit, uint64
 from numpy.typing import NDArray
 
 from sketches.arrays import Column, Floats, Ints, Words
+from sketches.compiled import njit
 from sketches.events import Events
 from sketches.hashing import event_hash
 from sketches.sampling.range_sample import (
@@ -178,7 +178,7 @@ def _scan(
         done += 1
         time = times[row]
         weight = 1 if unit else weights[row]
-        hashed = event_hash(ids[row], uint64(time), uint64(values[row]), uint64(weight), salt)
+        hashed = event_hash(ids[row], np.uint64(time), np.uint64(values[row]), np.uint64(weight), salt)
         above = uncut
         if not uncut:
             start = _start_in_61_bits(hashed)
@@ -245,4 +245,4 @@ def _raise_cuts(order: Ints, times: Ints, levels: NDArray[np.uint8], cuts: Ints,
 @njit(cache=True, inline="always")
 def _start_in_61_bits(hashed: np.uint64) -> np.uint64:
     """What `starts_of` computes, for one hash inside a kernel."""
-    return min(hashed >> uint64(3), uint64(PRIME - 1))
+    return min(hashed >> np.uint64(3), np.uint64(PRIME - 1))

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
@@ -50,7 +49,14 @@ class PiecewiseDecay:
 
     def of_rows(self, times: Ints, as_of: int) -> Floats:
         """f of rows that are sorted by time and not newer than the as-of time."""
-        return _look_up(times, as_of, self.first, self.height, self.slope)
+        factors = np.zeros(len(times))
+        if not len(self.height):
+            return factors
+        ends = np.searchsorted(times, as_of - self.first[::-1], side="right")  # of each piece, from the oldest
+        rows, lengths = slice(ends[0], ends[-1]), np.diff(ends)
+        first, height, slope = (np.repeat(one[::-1], lengths) for one in (self.first[:-1], self.height, self.slope))
+        factors[rows] = height + slope * (as_of - times[rows] - first)
+        return factors
 
 
 @lru_cache(maxsize=64)
@@ -114,21 +120,8 @@ def _coarse(
 
 def too_faded(times: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> Rows:
     """Numbers of the as-of times at which f of even the newest row is so small that ratios need f itself."""
+    if not len(times):
+        return np.zeros(0, np.intp)
     newest = np.searchsorted(times, as_of, side="right") - 1
     ages = unit.seconds(np.maximum(as_of - times[np.maximum(newest, 0)], 0))
     return np.flatnonzero((newest >= 0) & (decay(ages) < _NEARLY_ZERO))
-
-
-@njit(cache=True, nogil=True)
-def _look_up(times: Ints, as_of: int, first: Ints, height: Floats, slope: Floats) -> Floats:
-    """Walk from the newest row to the oldest and along the pieces."""
-    factors = np.zeros(len(times))
-    piece = 0
-    for row in range(len(times) - 1, -1, -1):
-        age = as_of - times[row]
-        while piece < len(height) and age >= first[piece + 1]:
-            piece += 1
-        if piece == len(height):
-            break
-        factors[row] = height[piece] + slope[piece] * (age - first[piece])
-    return factors

@@ -147,7 +147,7 @@ class PoissonSample:
     @cached_property
     def each_row(self) -> PoissonSample:
         """The same sample with every event counted as often as it came."""
-        if self.counts is None or self.most_rows == 1:
+        if self.counts is None:
             return self
         strata, most = self.strata, self.most_rows
         return replace(
@@ -270,6 +270,12 @@ class PoissonSample:
     def mean_coefficients(self) -> Coefficients:
         """Those of Σ w·f, then those of Σ f, then their covariance."""
         return self._over(self.expanded_weights, self.expanded_events)
+
+    @cached_property
+    def repeat_coefficients(self) -> Coefficients:
+        """Those of Σ f over events, then those over their rows, then their covariance."""
+        counts = 1.0 if self.counts is None else self.counts
+        return self._over(self.design_weights, self.design_weights * counts)
 
     def value_coefficients(self, sign: int, scale: float) -> Coefficients:
         """For Σ w·v·f over the values of one sign, as positive numbers in units of `scale`."""

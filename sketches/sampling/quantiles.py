@@ -13,19 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
-from sketches.sampling.horvitz_thompson import FEW_TIMES, MANY_ROWS, DecayFactors
+from sketches.sampling.horvitz_thompson import FEW_TIMES, MANY_ROWS, MOST_ERROR, DecayFactors, sums_by_group
 from sketches.sampling.intervals import Total, Unseen, share_bounds
-from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay, too_faded
 from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.value_grid import WORTHWHILE, grid_of
+from sketches.sampling.value_grid import grid_of, stride_of
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
-_CHECKPOINTS: Final = 512
 _CHECKPOINTS_OF_ONE_TIME: Final = 4096  # over very many rows
 
 
@@ -37,33 +33,32 @@ class _Sweeps:
     sums: Floats  # certain part, sampled part and variance; as-of times; checkpoints
     reached: Ints  # in the order of values; -1 where nothing counts
     used: Ints
-    table_error: float
+    table_error: float | Floats
 
 
 def quantiles(
     sample: PoissonSample, decay: Decay, as_of: Ints, phi: float, confidence: float, unseen: Unseen
 ) -> tuple[Floats, Floats, Floats, Ints]:
     """Value, lower and upper limit, and number of rows with f > 0, at each as-of time; NaN where nothing counts."""
-    rows, times = len(sample), len(as_of)
-    nothing = np.full(times, np.nan)
-    if rows == 0:
-        return nothing, nothing, nothing, np.zeros(times, np.int64)
-    found = _quantiles(sample, decay, as_of, phi, confidence, unseen)
-    if times > FEW_TIMES:
-        for at in too_faded(sample.times, sample.unit, decay, as_of):
-            one = slice(at, at + 1)
-            unseen_then = Unseen(unseen.contribution[one], unseen.variance[one])
-            exact = _quantiles(sample, decay, as_of[one], phi, confidence, unseen_then)
-            for column, number in zip(found, exact, strict=True):
-                column[one] = number
+    nothing = np.full(len(as_of), np.nan)
+    if len(sample) == 0:
+        return nothing, nothing, nothing, np.zeros(len(as_of), np.int64)
+    share = phi * (1.0 - _ROUNDING)
+    if len(as_of) <= FEW_TIMES:
+        return _of_sweeps(sample, _sweeps_by_row(sample, decay, as_of, share), phi, confidence, unseen)
+    sweeps = _sweeps_by_grid(sample, decay, as_of, share)
+    found = _of_sweeps(sample, sweeps, phi, confidence, unseen)
+    lost = np.flatnonzero(np.asarray(sweeps.table_error) > MOST_ERROR)
+    for one in np.array_split(lost, -(-len(lost) // FEW_TIMES)) if len(lost) else ():
+        exact = quantiles(sample, decay, as_of[one], phi, confidence, Unseen(*(part[one] for part in unseen)))
+        for column, number in zip(found, exact, strict=True):
+            column[one] = number
     return found
 
 
-def _quantiles(
-    sample: PoissonSample, decay: Decay, as_of: Ints, phi: float, confidence: float, unseen: Unseen
+def _of_sweeps(
+    sample: PoissonSample, sweeps: _Sweeps, phi: float, confidence: float, unseen: Unseen
 ) -> tuple[Floats, Floats, Floats, Ints]:
-    by_row = len(as_of) <= FEW_TIMES and len(sample) < MANY_ROWS
-    sweeps = (_sweeps_by_row if by_row else _sweeps_by_table)(sample, decay, as_of, phi * (1.0 - _ROUNDING))
     sums, reached = sweeps.sums, sweeps.reached
     value = np.where(reached >= 0, sample.sorted_values[np.maximum(reached, 0)], np.nan)
     whole = Total(sums[0, :, -1], sums[1, :, -1], sums[2, :, -1], *unseen, sweeps.table_error)
@@ -75,95 +70,62 @@ def _quantiles(
     return value, lower, upper, sweeps.used
 
 
+def _checkpoints(rows: int, stride: int) -> Rows:
+    return np.append(np.arange(stride, rows, stride), rows)
+
+
 def _sweeps_by_row(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float) -> _Sweeps:
-    """With f of each row, and every row a checkpoint."""
-    rows, times = len(sample), len(as_of)
-    sums = np.empty((3, times, rows))
-    reached, used = np.empty(times, np.int64), np.empty(times, np.int64)
+    """With f of each row; every row is a checkpoint, unless there are very many."""
+    rows = len(sample)
+    stride = max(1, rows // _CHECKPOINTS_OF_ONE_TIME) if rows >= MANY_ROWS else 1
+    checkpoints, block = _checkpoints(rows, stride), sample.blocks(stride).astype(np.intp)
+    sums, used = np.empty((3, len(as_of), len(checkpoints))), np.empty(len(as_of), np.int64)
     for at, moment in enumerate(as_of.tolist()):
-        factors = _factors_of_all_rows(sample, DecayFactors.at(sample.times, moment, decay, sample.unit))
-        used[at] = np.count_nonzero(factors)
-        reached[at] = _sweep_one(sample.by_value, sample.coefficients_by_value, factors, phi, sums[:, at])
-    return _Sweeps(np.arange(1, rows + 1), sums, reached, used, 0.0)
+        decayed = DecayFactors.at(sample.times, moment, decay, sample.unit)
+        sums[:, at], used[at] = (
+            sums_by_group(sample, decayed, block, len(checkpoints)),
+            np.count_nonzero(decayed.factors),
+        )
+    sums = np.cumsum(sums, axis=2)
+    return _Sweeps(checkpoints, sums, _reached(sample, decay, as_of, phi, stride, sums[0] + sums[1]), used, 0.0)
 
 
-def _sweeps_by_table(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float) -> _Sweeps:
-    """With f read off the table, and a checkpoint after every `stride` rows."""
-    rows, times = len(sample), len(as_of)
-    many_times = times > FEW_TIMES
-    stride = max(1, rows // (_CHECKPOINTS if many_times else _CHECKPOINTS_OF_ONE_TIME))
-    checkpoints = np.append(np.arange(stride, rows, stride), rows)
-    sums = np.empty((3, times, len(checkpoints)))
-    reached, used = np.empty(times, np.int64), np.empty(times, np.int64)
-    tolerance = TOLERANCE if many_times else FINE_TOLERANCE
-    if many_times and rows >= WORTHWHILE:
-        return _sweeps_by_grid(sample, decay, as_of, phi, stride, checkpoints)
-    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, decay, tolerance)
-    _sweep_all(
-        sample.times, sample.coefficients_by_time, sample.by_value, sample.blocks(stride), as_of, table.first,
-        table.height, table.slope, phi, stride, sums, reached, used,
-    )  # fmt: skip
-    return _Sweeps(checkpoints, sums, reached, used, table.relative_error)
-
-
-def _sweeps_by_grid(
-    sample: PoissonSample, decay: Decay, as_of: Ints, phi: float, stride: int, checkpoints: Rows
-) -> _Sweeps:
+def _sweeps_by_grid(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float) -> _Sweeps:
     """With the sums of all blocks from a grid; only the rows of the block in which φ is reached are looked at."""
+    stride = stride_of(sample)
     found = grid_of(sample, sample.weight_coefficients, stride).sums(sample.unit, decay, as_of)
     sums = np.cumsum(np.stack([found.linear[:, 0], found.linear[:, 1], found.squared[:, 0]]), axis=2)
-    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, decay, TOLERANCE)
-    reached = np.empty(len(as_of), np.int64)
-    _reach_all(
-        sample.times, sample.coefficients_by_time, sample.by_value, as_of, table.first, table.height, table.slope, phi,
-        stride, sums[0] + sums[1], reached,
-    )  # fmt: skip
-    return _Sweeps(checkpoints, sums, reached, found.used, found.relative_error)
+    reached = _reached(sample, decay, as_of, phi, stride, sums[0] + sums[1])
+    return _Sweeps(_checkpoints(len(sample), stride), sums, reached, found.used, found.relative_error)
 
 
-@njit(cache=True, nogil=True)
-def _reach_all(
-    times: Ints,
-    coefficients: Floats,
-    order: Rows,
-    as_of: Ints,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    phi: float,
-    stride: int,
-    cumulated: Floats,
-    reached: Ints,
-) -> None:
-    """The row that reaches φ at each time, from the sums cumulated up to each checkpoint."""
-    for at in range(len(as_of)):
-        goal = phi * cumulated[at, -1]
-        if goal <= 0.0:
-            reached[at] = -1
-            continue
-        checkpoint = min(np.searchsorted(cumulated[at], goal), cumulated.shape[1] - 1)
-        mass = cumulated[at, checkpoint - 1] if checkpoint > 0 else 0.0
-        ranks = checkpoint * stride, min((checkpoint + 1) * stride, len(order))
-        reached[at] = _first_to_reach(goal, mass, times, coefficients, order, ranks, as_of[at], first, height, slope)
+def _reached(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float, stride: int, cumulated: Floats) -> Ints:
+    """The row that reaches φ at each time, in the order of values, from the sums cumulated up to each checkpoint; -1
+    where nothing counts."""
+    goals = phi * cumulated[:, -1]
+    checkpoint = np.minimum(np.count_nonzero(cumulated < goals[:, None], axis=1), cumulated.shape[1] - 1)
+    mass = np.where(checkpoint > 0, cumulated[np.arange(len(goals)), np.maximum(checkpoint, 1) - 1], 0.0)
+    if stride == 1:
+        return np.where(goals > 0.0, checkpoint, -1)
+    ranks = checkpoint[:, None] * stride + np.arange(stride)
+    rows = sample.by_value[np.minimum(ranks, len(sample) - 1)]
+    factors = decay(sample.unit.seconds(as_of[:, None] - sample.times[rows])) * (ranks < len(sample))
+    enough = mass[:, None] + np.cumsum(sample.expanded_weights[rows] * factors, axis=1) >= goals[:, None]
+    enough &= factors > 0.0
+    last = stride - 1 - (factors > 0.0)[:, ::-1].argmax(axis=1)  # the last one that counts
+    last = np.where((factors > 0.0).any(axis=1), last, 0)
+    within = np.where(enough.any(axis=1), enough.argmax(axis=1), last)
+    return np.where(goals > 0.0, checkpoint * stride + within, -1)
 
 
-def _factors_of_all_rows(sample: PoissonSample, decayed: DecayFactors) -> Floats:
-    factors = np.zeros(len(sample))
-    factors[decayed.rows] = decayed.factors
-    return factors
-
-
-def sweep(sample: PoissonSample, decay: Decay, as_of: int) -> tuple[Floats, float]:
-    """At one time the cumulated certain part, sampled part and variance after each row in the order of values, and the
-    relative error of f."""
-    sums = np.zeros((3, len(sample)))
+def sweep(sample: PoissonSample, decay: Decay, as_of: int) -> Floats:
+    """At one time the cumulated certain part, sampled part and variance after each row in the order of values."""
     decayed = DecayFactors.at(sample.times, as_of, decay, sample.unit)
-    _sweep_one(sample.by_value, sample.coefficients_by_value, _factors_of_all_rows(sample, decayed), 0.5, sums)
-    return sums, decayed.table_error
+    return np.cumsum(sums_by_group(sample, decayed, sample.blocks(1).astype(np.intp), len(sample)), axis=1)
 
 
 def quantiles_of_sweep(
-    sample: PoissonSample, sums: Floats, phis: Floats, confidence: float, unseen: Unseen, table_error: float
+    sample: PoissonSample, sums: Floats, phis: Floats, confidence: float, unseen: Unseen
 ) -> tuple[Floats, Floats, Floats]:
     """Value, lower and upper limit at many shares, from the sums of one `sweep`."""
     values = sample.sorted_values
@@ -171,7 +133,7 @@ def quantiles_of_sweep(
     value = values[np.minimum(np.searchsorted(cumulated, phis * (1.0 - _ROUNDING) * cumulated[-1]), len(values) - 1)]
     one = np.ones(len(phis))
     certain, sampled, variance = sums[:, -1:] * one
-    whole = Total(certain, sampled, variance, unseen.contribution * one, unseen.variance * one, table_error)
+    whole = Total(certain, sampled, variance, unseen.contribution * one, unseen.variance * one)
     if whole.exact.all():
         return value, value, value
     shared = np.broadcast_to(sums[:, None, :], (3, len(phis), sums.shape[1]))
@@ -186,14 +148,13 @@ def _limits(
     times = len(whole.certain)
     row = np.arange(times)[:, None]
     unseen = Unseen(whole.unseen[:, None], whole.unseen_variance[:, None])
-    everything = Total(
-        whole.certain[:, None], whole.sampled[:, None], whole.variance[:, None], *unseen, whole.table_error
-    )
+    error = np.broadcast_to(whole.table_error, times)[:, None]
+    everything = Total(whole.certain[:, None], whole.sampled[:, None], whole.variance[:, None], *unseen, error)
     goal = np.broadcast_to(phi, times)[:, None]
 
     def may_have_reached_and_has(index: Rows) -> tuple[Flags, Flags]:
         certain, sampled, variance = sums[0][row, index], sums[1][row, index], sums[2][row, index]
-        part = Total(certain, sampled, variance, *unseen, whole.table_error)
+        part = Total(certain, sampled, variance, *unseen, error)
         lower, upper = share_bounds(part, everything.without(part), confidence)
         return upper >= goal, lower >= goal
 
@@ -229,122 +190,3 @@ def _first_of_both(holds: Callable[[Rows], tuple[Flags, Flags]], times: int, len
         low = np.where(searching & (hit > 0), below, low)
         high = np.where(searching & (hit < probes), above, high)
     return high[0], high[1]
-
-
-@njit(cache=True, nogil=True)
-def _sweep_one(order: Rows, coefficients: Floats, factors: Floats, phi: float, sums: Floats) -> int:
-    """Cumulate the certain part, the sampled part and the variance in the order of values, at a single time.
-
-    `coefficients` are in that order already, `factors` in the order of time. Returns the first row at which the share
-    reaches φ, -1 where nothing counts.
-    """
-    certain = sampled = variance = 0.0
-    for at in range(len(order)):
-        factor = factors[order[at]]
-        certain += coefficients[at, 0] * factor
-        sampled += coefficients[at, 1] * factor
-        variance += coefficients[at, 2] * factor * factor
-        sums[0, at], sums[1, at], sums[2, at] = certain, sampled, variance
-    if certain + sampled <= 0.0:
-        return -1
-    return int(np.searchsorted(sums[0] + sums[1], phi * (certain + sampled)))
-
-
-@njit(cache=True, nogil=True)
-def _sweep_all(
-    times: Ints,
-    coefficients: Floats,
-    order: Rows,
-    block: NDArray[np.int32],
-    as_of: Ints,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    phi: float,
-    stride: int,
-    sums: Floats,
-    reached: Ints,
-    used: Ints,
-) -> None:
-    """The sums at the checkpoints and the row that reaches φ, for each as-of time.
-
-    Rows are read in the order of time and added to the block of values that they belong to. The blocks fit into the
-    fastest cache; reading the rows in the order of values would miss it for every row.
-    """
-    blocks = np.zeros((sums.shape[2], 3))
-    for at in range(len(as_of)):
-        blocks[:] = 0.0
-        used[at] = _add_to_blocks(times, coefficients, block, as_of[at], first, height, slope, blocks)
-        for column in range(3):
-            mass = 0.0
-            for checkpoint in range(len(blocks)):
-                mass += blocks[checkpoint, column]
-                sums[column, at, checkpoint] = mass
-        goal = phi * (sums[0, at, -1] + sums[1, at, -1])
-        if goal <= 0.0:
-            reached[at] = -1
-            continue
-        checkpoint = np.searchsorted(sums[0, at] + sums[1, at], goal)
-        mass = sums[0, at, checkpoint - 1] + sums[1, at, checkpoint - 1] if checkpoint > 0 else 0.0
-        ranks = checkpoint * stride, min((checkpoint + 1) * stride, len(order))
-        reached[at] = _first_to_reach(goal, mass, times, coefficients, order, ranks, as_of[at], first, height, slope)
-
-
-@njit(cache=True, nogil=True)
-def _add_to_blocks(
-    times: Ints,
-    coefficients: Floats,
-    block: NDArray[np.int32],
-    as_of: int,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    blocks: Floats,
-) -> int:
-    """Walk from the newest row to the oldest and along the pieces of the decay; how many rows the pieces reach."""
-    piece = 0
-    newest = np.searchsorted(times, as_of, side="right") - 1
-    row = newest
-    while row >= 0:
-        age = as_of - times[row]
-        while piece < len(height) and age >= first[piece + 1]:
-            piece += 1
-        if piece == len(height):
-            break
-        factor = height[piece] + slope[piece] * (age - first[piece])
-        group = block[row]
-        blocks[group, 0] += coefficients[0, row] * factor
-        blocks[group, 1] += coefficients[1, row] * factor
-        blocks[group, 2] += coefficients[2, row] * factor * factor
-        row -= 1
-    return int(newest - row)
-
-
-@njit(cache=True, nogil=True)
-def _first_to_reach(
-    goal: float,
-    mass: float,
-    times: Ints,
-    coefficients: Floats,
-    order: Rows,
-    ranks: tuple[int, int],
-    as_of: int,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-) -> int:
-    """The first rank of a range at which the cumulated mass reaches the goal; else the last one that counts."""
-    reached = ranks[0]
-    for rank in range(ranks[0], ranks[1]):
-        row = order[rank]
-        age = as_of - times[row]
-        if age < 0 or age >= first[-1]:
-            continue
-        piece = np.searchsorted(first, age, side="right") - 1
-        factor = height[piece] + slope[piece] * (age - first[piece])
-        if factor > 0.0:
-            reached = rank
-            mass += (coefficients[0, row] + coefficients[1, row]) * factor
-            if mass >= goal:
-                break
-    return reached

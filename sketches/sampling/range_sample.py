@@ -23,9 +23,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit, uint64, vectorize
 from numpy.typing import NDArray
 
+from sketches.compiled import njit, vectorize
 from sketches.event_rules import MAX_WEIGHT
 
 PRIME: Final = (1 << 61) - 1
@@ -60,11 +60,11 @@ LEVEL_PROBABILITY: Final[NDArray[np.float64]] = np.array([(PRIME >> level) / PRI
 @njit(cache=True, inline="always")
 def level_of(hashed: np.uint64) -> int:
     """The deepest level whose threshold is above this hash: leading zeros of hash + 1 in 61 bits."""
-    rest = uint64(hashed + uint64(1))
+    rest = np.uint64(hashed + np.uint64(1))
     bits = 0
     for shift in (32, 16, 8, 4, 2, 1):
-        if rest >> uint64(shift):
-            rest >>= uint64(shift)
+        if rest >> np.uint64(shift):
+            rest >>= np.uint64(shift)
             bits += shift
     return min(60 - bits, LEVELS - 1)
 
@@ -91,12 +91,12 @@ def smallest_unit(start: np.uint64, weight: int) -> np.uint64:
 @njit(cache=True)
 def _floor_sum(count: int, modulus: np.uint64, factor: np.uint64, offset: np.uint64) -> np.uint64:
     """Σ_{j < count} floor((factor·j + offset) / modulus), modulo 2^64, by Euclid's algorithm."""
-    total = uint64(0)
-    n = uint64(count)
+    total = np.uint64(0)
+    n = np.uint64(count)
     while True:
         if factor >= modulus:
-            even = n % uint64(2) == uint64(0)
-            pairs = n // uint64(2) * (n - uint64(1)) if even else n * ((n - uint64(1)) // uint64(2))
+            even = n % np.uint64(2) == np.uint64(0)
+            pairs = n // np.uint64(2) * (n - np.uint64(1)) if even else n * ((n - np.uint64(1)) // np.uint64(2))
             total += pairs * (factor // modulus)
             factor %= modulus
         if offset >= modulus:
@@ -104,7 +104,7 @@ def _floor_sum(count: int, modulus: np.uint64, factor: np.uint64, offset: np.uin
             offset %= modulus
         # factor·n may need 101 bits; a float quotient is off by at most one, and the remainder fits into 64 bits.
         wraps = np.int64((np.float64(factor) * np.float64(n) + np.float64(offset)) / np.float64(modulus))
-        rest = np.int64(factor * n + offset - uint64(wraps) * modulus)
+        rest = np.int64(factor * n + offset - np.uint64(wraps) * modulus)
         if rest < 0:
             wraps -= 1
             rest += np.int64(modulus)
@@ -113,8 +113,8 @@ def _floor_sum(count: int, modulus: np.uint64, factor: np.uint64, offset: np.uin
             rest -= np.int64(modulus)
         if wraps <= 0:
             return total
-        n = uint64(wraps)
-        offset = uint64(rest)
+        n = np.uint64(wraps)
+        offset = np.uint64(rest)
         factor, modulus = modulus, factor
 
 
@@ -123,9 +123,9 @@ def _hits(step: np.uint64, start: np.uint64, count: int, threshold: np.uint64) -
     """How many of (start + j·step) mod PRIME, j < count, lie below the threshold."""
     if count <= 0:
         return 0
-    prime = uint64(PRIME)
+    prime = np.uint64(PRIME)
     below = _floor_sum(count, prime, step, start + prime - threshold)
-    return int(np.int64(uint64(count) + _floor_sum(count, prime, step, start) - below))
+    return int(np.int64(np.uint64(count) + _floor_sum(count, prime, step, start) - below))
 
 
 @vectorize(["int64(uint64, int64, int64)"], cache=True)
@@ -137,7 +137,7 @@ def range_sample(start: np.uint64, weight: int, level: int) -> int:
     """
     if level == 0:
         return weight
-    return _hits(uint64(STEP), start, weight, uint64(PRIME) >> uint64(level))
+    return _hits(np.uint64(STEP), start, weight, np.uint64(PRIME) >> np.uint64(level))
 
 
 @vectorize(["int64(uint64, int64)"], cache=True)
@@ -154,7 +154,7 @@ def deepest_level(start: np.uint64, weight: int) -> int:
 def _gap_after(point: np.uint64, weight: int, small: np.uint64, large: np.uint64) -> np.uint64:
     """The distance from one of the points x_j to the next one: y is a point iff one of its units hashes to 0."""
     for gap in (small, large):
-        if smallest_unit((point + gap) % uint64(PRIME), weight) == uint64(0):
+        if smallest_unit((point + gap) % np.uint64(PRIME), weight) == np.uint64(0):
             return gap
     return small + large
 
@@ -162,7 +162,7 @@ def _gap_after(point: np.uint64, weight: int, small: np.uint64, large: np.uint64
 @njit(cache=True)
 def _share_of_starts(weight: int, threshold: np.uint64, first_threshold: np.uint64) -> float:
     """The share of starts for which any unit is below `threshold` or the first unit is below `first_threshold`."""
-    prime = uint64(PRIME)
+    prime = np.uint64(PRIME)
     if weight == 0:  # no unit to be sampled: only the count can hold the event
         return np.float64(first_threshold) / np.float64(prime)
     if weight == 1:
@@ -185,17 +185,17 @@ def _share_of_starts(weight: int, threshold: np.uint64, first_threshold: np.uint
     ) / np.float64(prime)
     if first_threshold <= threshold:
         return share
-    back = prime - uint64(STEP)
-    near = _hits(back, uint64(0), weight - ahead, first_threshold)
-    middle = _hits(back, uint64(0), behind, first_threshold) - near
-    far = _hits(back, uint64(0), weight, first_threshold) - near - middle
+    back = prime - np.uint64(STEP)
+    near = _hits(back, np.uint64(0), weight - ahead, first_threshold)
+    middle = _hits(back, np.uint64(0), behind, first_threshold) - near
+    far = _hits(back, np.uint64(0), weight, first_threshold) - near - middle
     inside = (
         np.float64(near) * np.float64(open_small)
         + np.float64(middle) * np.float64(open_both)
         + np.float64(far) * np.float64(open_large)
     )
     # Of the last gap that starts below `first_threshold`, only the part up to `first_threshold` counts.
-    last = first_threshold - uint64(1) - smallest_unit(first_threshold - uint64(1), weight)
+    last = first_threshold - np.uint64(1) - smallest_unit(first_threshold - np.uint64(1), weight)
     part = first_threshold - last
     gap = _gap_after(last, weight, small, large)
     inside += np.float64(part - min(part, threshold)) - np.float64(gap - min(gap, threshold))
@@ -212,4 +212,4 @@ def inclusion_probability(weight: int, level: int, first_level: int) -> float:
     >>> bool(inclusion_probability(1, 3, 3) == LEVEL_PROBABILITY[3])
     True
     """
-    return _share_of_starts(weight, uint64(PRIME) >> uint64(level), uint64(PRIME) >> uint64(first_level))
+    return _share_of_starts(weight, np.uint64(PRIME) >> np.uint64(level), np.uint64(PRIME) >> np.uint64(first_level))

@@ -6,15 +6,16 @@ import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sketches.arrays import Floats, Ints, frozen
+from sketches.compiled import njit
 from sketches.events import Events, Kind
 from sketches.sampling.slice_totals import SliceTotals
 from sketches.sampling.value_classes import LEAST_EXPONENT, SHIFT, classes_of
 
 _MOST_CELLS: Final = 1 << 20  # of a dense table
+_NO_CUTS: Final = np.empty(0, np.int64)
 _COLUMNS: Final = 5  # rows, weight, value; what rounding has taken from the latter two
 
 
@@ -31,41 +32,66 @@ def count_rows(events: Events, sources: NDArray[np.int32], length: int) -> RowCo
     hours, of_row = _hours(events.times, length)
     numeric = events.kind is not Kind.KEY
     values = events.values if numeric else np.empty(0)
-    groups, cells = _cells(sources, of_row, len(hours))
+    level = _level(int(sources.max(initial=-1)) + 1, hours)
     lowest, classes = _classes(values)
     hourly, limits = np.zeros((len(hours), _COLUMNS)), np.tile([np.inf, -np.inf], (len(hours), 1))
-    by_source = np.zeros((len(groups), _COLUMNS))
+    slices, slice_of_hour = _slices(hours, level)
+    by_source = np.zeros(((int(sources.max(initial=-1)) + 1) * len(slices), _COLUMNS))
     by_class = np.zeros((len(hours) * classes, _COLUMNS))
     _add_rows(
         frozen(of_row),
-        frozen(cells),
+        frozen(sources),
+        frozen(slice_of_hour),
         frozen(np.empty(0, np.int64) if events.weights is None else events.weights),
         frozen(values),
-        hourly,
-        limits,
-        by_source,
-        by_class,
+        (hourly, limits, by_source, by_class),
+        len(slices),
         lowest,
         _exact(events.weights, values),
     )
     if not numeric:
         limits[:] = 0.0
-    filled = np.flatnonzero(hourly[:, 0])  # an entry without rows would be an hour of which nothing is known
-    zeros = np.zeros(len(filled), np.int64)
-    found_classes = np.flatnonzero(by_class[:, 0])
-    classed, at = np.divmod(found_classes, len(hours)) if len(hours) else (found_classes, found_classes)
-    used = np.flatnonzero(by_source[:, 0])
+    here = np.flatnonzero(hourly[:, 0])
+    source, slice_at = _nonzero(by_source, len(slices))
+    value_class, hour_at = _nonzero(by_class, len(hours))
+    coarse = np.full(level, slices[-1] + (1 << level) if len(slices) else 0, np.int64)
     return RowCounts(
-        _table(length, zeros, hours[filled], hourly[filled], limits[filled]),
-        _table(length, groups[used] // max(len(hours), 1), hours[groups[used] % max(len(hours), 1)], by_source[used]),
-        _table(length, classed + lowest, hours[at], by_class[found_classes]),
+        _table(length, np.zeros(len(here), np.int64), hours[here], hourly[here], limits=limits[here]),
+        _table(length, source, slices[slice_at], by_source[source * len(slices) + slice_at], coarse=coarse),
+        _table(length, value_class + lowest, hours[hour_at], by_class[value_class * len(hours) + hour_at]),
     )
 
 
-def _table(length: int, groups: Ints, starts: Ints, sums: Floats, limits: Floats | None = None) -> SliceTotals:
+def _nonzero(table: Floats, width: int) -> tuple[Ints, Ints]:
+    """The cells of a table, so many of them to a group, in which rows came: their groups, and their places in it."""
+    used = np.flatnonzero(table[:, 0])
+    return used // max(width, 1), used % max(width, 1)
+
+
+def _level(sources: int, hours: Ints) -> int:
+    """How often slices by source have to be doubled so that a dense table of them is not too large."""
+    level = 0
+    while hours.size and sources * ((int(hours[-1]) >> level) - (int(hours[0]) >> level) + 1) > _MOST_CELLS:
+        level += 1
+        if 1 << level > int(hours[-1]) - int(hours[0]) + 1:
+            break
+    return level
+
+
+def _slices(hours: Ints, level: int) -> tuple[Ints, Ints]:
+    """The starts of all slices of so many doubled hours, and the place of each hour among them."""
+    if not len(hours):
+        return hours, hours
+    first, last = int(hours[0]) >> level, int(hours[-1]) >> level
+    return np.arange(first, last + 1) << level, (hours >> level) - first
+
+
+def _table(
+    length: int, groups: Ints, starts: Ints, sums: Floats, *, coarse: Ints | None = None, limits: Floats | None = None
+) -> SliceTotals:
     whole = sums[:, :3].copy()
     whole[:, 1:] += sums[:, 3:]
-    return SliceTotals(length, groups, starts, whole, np.empty(0, np.int64), limits=limits)
+    return SliceTotals(length, groups, starts, whole, _NO_CUTS if coarse is None else coarse, limits=limits)
 
 
 def _hours(times: Ints, length: int) -> tuple[Ints, Ints]:
@@ -95,15 +121,6 @@ def _places(times: Ints, begin: int, length: int) -> Ints:
     return found
 
 
-def _cells(sources: NDArray[np.int32], of_row: Ints, hours: int) -> tuple[Ints, Ints]:
-    """The cells of the table by source (source·hours + hour), and for each row the place of its cell."""
-    cells = sources.astype(np.int64) * hours + of_row
-    dense = (int(sources.max(initial=-1)) + 1) * hours
-    if dense <= _MOST_CELLS:
-        return np.arange(dense), cells
-    return np.unique(cells, return_inverse=True)
-
-
 def _classes(values: NDArray[Any]) -> tuple[int, int]:
     """The lowest class of the values, and how many there may be from it to the highest."""
     if len(values) == 0:
@@ -128,17 +145,20 @@ def _exact(weights: Ints | None, values: NDArray[Any]) -> bool:
 @njit(cache=True, nogil=True)
 def _add_rows(
     of_row: Ints,
-    cells: Ints,
+    sources: NDArray[np.int32],
+    slice_of_hour: Ints,
     weights: Ints,
     values: NDArray[Any],
-    hourly: Floats,
-    limits: Floats,
-    by_source: Floats,
-    by_class: Floats,
+    tables: tuple[Floats, Floats, Floats, Floats],
+    slices: int,
     lowest: int,
     exact: bool,
 ) -> None:
-    """`exact`: all sums are whole numbers that a float holds exactly."""
+    """Add each row to the tables by hour, with their least and greatest values, by source and by class.
+
+    `exact`: all sums are whole numbers that a float holds exactly.
+    """
+    hourly, limits, by_source, by_class = tables
     numeric = len(values) > 0
     hours = len(hourly)
     for row in range(len(of_row)):
@@ -146,7 +166,7 @@ def _add_rows(
         weight = np.float64(weights[row]) if len(weights) else 1.0
         value = np.float64(values[row]) if numeric else 0.0
         _add(hourly, hour, weight, value, exact)
-        _add(by_source, cells[row], weight, value, exact)
+        _add(by_source, sources[row] * slices + slice_of_hour[hour], weight, value, exact)
         if numeric:
             limits[hour, 0] = min(limits[hour, 0], value)
             limits[hour, 1] = max(limits[hour, 1], value)

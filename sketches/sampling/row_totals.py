@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from sketches.arrays import Ints, Rows
 from sketches.encoding.envelope import Reader, Writer
 from sketches.events import Events
+from sketches.parts import HourTotals, SliceLengths
 from sketches.sampling.known_totals import KnownTotals
 from sketches.sampling.ladder import NO_CUT, Codes
-from sketches.sampling.slice_totals import SliceTotals, hour_length
+from sketches.sampling.slice_totals import NEVER, ROWS, VALUE, WEIGHT, SliceTotals, hour_length
 from sketches.units import TimeUnit
 
-_ROWS_A_SLICE: Final = {"by_source": 12, "by_class": 36}  # kept rows for each slice that a table may have
+_ROWS_A_SLICE: Final = {"by_source": 8, "by_class": 24}  # kept rows for each slice that a table may have
 _FEW: Final = {"by_source": 3_000, "by_class": 1_000}  # slices that it may have however few rows are kept
 
 
@@ -31,16 +34,36 @@ class RowTotals:
     by_class: SliceTotals
 
     @classmethod
-    def of(cls, events: Events, sources: Codes, unit: TimeUnit) -> RowTotals:
-        """The totals of a batch of rows."""
+    def of(cls, events: Events, sources: Codes, unit: TimeUnit, kept: int) -> RowTotals:
+        """The totals of a batch of rows, of which so many were kept."""
         from sketches.sampling.row_counts import count_rows  # noqa: PLC0415 - compiled, and only who builds needs it
 
-        return cls(*count_rows(events, sources, hour_length(unit)))
+        most = max(_FEW["by_source"], kept // _ROWS_A_SLICE["by_source"])
+        too_many = int(sources.max(initial=-1)) >= most
+        counts = count_rows(events, np.zeros_like(sources) if too_many else sources, hour_length(unit))
+        by_source = SliceTotals.nothing(unit, NEVER) if too_many else counts.by_source
+        return cls(counts.hourly, by_source, counts.by_class).fitted(kept)
 
     @classmethod
     def nothing(cls, unit: TimeUnit, unknown_up_to: int = NO_CUT) -> RowTotals:
         hourly = SliceTotals.nothing(unit, unknown_up_to, limits=True)
         return cls(hourly, SliceTotals.nothing(unit, unknown_up_to), SliceTotals.nothing(unit, unknown_up_to))
+
+    @classmethod
+    def union(cls, parts: Sequence[tuple[RowTotals | None, Codes, int]], unit: TimeUnit, kept: int) -> RowTotals | None:
+        """The totals of all rows, beside so many kept ones; None where none of the parts has counted its rows.
+
+        Each part comes with the new numbers of its sources and the time of its newest event: where rows were not
+        counted, nothing is known up to then.
+        """
+        if all(totals is None for totals, _, _ in parts):
+            return None
+        return cls.merged(
+            [
+                cls.nothing(unit, newest) if totals is None else totals.renumbered(numbers.astype(np.int64))
+                for totals, numbers, newest in parts
+            ]
+        ).fitted(kept)
 
     @classmethod
     def merged(cls, parts: Sequence[RowTotals]) -> RowTotals:
@@ -80,6 +103,16 @@ class RowTotals:
         if sources is not None:
             return KnownTotals(self.by_source.together(sources), self.hourly)
         return KnownTotals(self.hourly, self.hourly, self.by_class)
+
+    def hours(self) -> HourTotals:
+        """The totals of all sources, of the hours of which they are known."""
+        known = self.hourly.take(self.hourly.sums[:, ROWS] > 0.0)
+        begins, _, sums, unknown_up_to = known.slices()
+        return HourTotals(known.length, begins, sums[:, ROWS], sums[:, WEIGHT], sums[:, VALUE], unknown_up_to)
+
+    def lengths_at(self, time: int) -> SliceLengths:
+        """How long slices are at a time."""
+        return SliceLengths(self.hourly.length_at(time), self.by_source.length_at(time))
 
     @property
     def unknown_up_to(self) -> int:

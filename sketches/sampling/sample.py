@@ -14,11 +14,12 @@ from sketches.arrays import Floats, Ints, Rows
 from sketches.encoding.envelope import Envelope, load, version_of
 from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
+from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Repeats, Scope, Sketch
-from sketches.parts import Parts
+from sketches.family import Abilities, Built, Promise, Scope, Sketch
+from sketches.parts import HourTotals, Parts, SliceLengths
 from sketches.predicate import COLUMNS
-from sketches.question import AGGREGATES, Question
+from sketches.question import Question
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.batches import in_order, newest_first, rows_worth_keeping, trim, with_fine
@@ -33,6 +34,7 @@ from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open
 from sketches.sampling.sampling_number import DEFAULT_BITS
 from sketches.sampling.segments import joined, read_segment, write_segments
 from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import AGGREGATES
 
 _ONE_EPOCH: Final = 1 << 62  # longer than a stream: segments then end where they are full
 
@@ -149,7 +151,7 @@ class Sample(Sketch):
                 fresh = rows_worth_keeping(events, sources, span, parameters, cuts, counting_rows=counting_rows)
                 rows, cuts = trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
-        totals = RowTotals.of(events, sources, parameters.unit).fitted(len(rows)) if counting_rows else None
+        totals = RowTotals.of(events, sources, parameters.unit, len(rows)) if counting_rows else None
         return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals)
 
     @classmethod
@@ -170,8 +172,8 @@ class Sample(Sketch):
         cuts = with_fine(Cuts.highest([cut for _, cut in parts]), extremes, parameters)
         rows, cuts = trim(LadderRows.together([part for part, _ in parts]), cuts, parameters)
         labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
-        totals = _totals(seen, names)
-        totals = None if totals is None else totals.fitted(len(rows))
+        counted = [(one.totals, one._numbers(names), one.extremes.newest or 0) for one in seen]
+        totals = RowTotals.union(counted, parameters.unit, len(rows))
         return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, totals)
 
     def _renumbered(self, names: tuple[str, ...], parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
@@ -290,6 +292,12 @@ class Sample(Sketch):
         _, levels = self.cuts.levels_at(times)
         return np.where(times > self.cuts.fine, 1.0, np.exp2(-levels.astype(np.float64)))
 
+    def hour_totals(self) -> HourTotals | None:
+        return None if self.totals is None else self.totals.hours()
+
+    def slice_lengths(self, time: int) -> SliceLengths:
+        return SliceLengths() if self.totals is None else self.totals.lengths_at(time)
+
     def smaller(self, than: Sample | None = None) -> Sample:
         own = self.parameters.capacity
         capacity = max(LEAST_CAPACITY, own // 2) if than is None else min(own, than.parameters.capacity)
@@ -378,17 +386,3 @@ class Sample(Sketch):
     def kept(self) -> int:
         """Rows in the sketch."""
         return len(self.rows)
-
-
-def _totals(sketches: Sequence[Sample], names: tuple[str, ...]) -> RowTotals | None:
-    """The totals of all rows; of sketches that did not count them, the time up to which nothing is known."""
-    if all(sketch.totals is None for sketch in sketches):
-        return None
-    return RowTotals.merged(
-        [
-            RowTotals.nothing(sketch.parameters.unit, sketch.extremes.newest or 0)
-            if sketch.totals is None
-            else sketch.totals.renumbered(sketch._numbers(names).astype(np.int64))
-            for sketch in sketches
-        ]
-    )

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.special import bdtrc, ndtri
-
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.hashing import refuse_seed
+from sketches.special_functions import bdtrc, ndtri
 from sketches.units import TimeUnit
 
 _DELTA_OF_A_COPY: Final = 0.05

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sketches.arrays import Ints, Words
+from sketches.compiled import njit
 from sketches.hashing import event_hash
 
 _TOP: Final = np.uint64(1 << 63)

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Column, Ints, Words
+from sketches.arrays import Column, Ints, Words, distinct_sorted
 from sketches.encoding.byte_planes import (
     bits_size,
     read_bits,
@@ -174,7 +174,7 @@ def _to_values(numbers: Words, kind: Kind) -> Column:
 def _mantissas(hashes: Words, level: Ints, bits: int) -> bytes:
     """The kept bits behind the leading 1, those of one exponent together, in the order of rows."""
     found = []
-    for exponent in np.unique(level).tolist():
+    for exponent in distinct_sorted(level).tolist():
         width = int(mantissa_bits(np.array(exponent), bits))
         behind = hashes[level == exponent] >> np.uint64(63 - exponent - width)
         found.append(write_bits(behind & np.uint64((1 << width) - 1), width))

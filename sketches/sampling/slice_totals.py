@@ -105,15 +105,17 @@ class SliceTotals:
         later = starts * self.length > self.unknown_up_to
         groups, starts, sums = self.groups[later], starts[later], self.sums[later]
         limits = None if self.limits is None else self.limits[later]
-        order = np.lexsort((starts, groups))
-        groups, starts, sums = groups[order], starts[order], sums[order]
         if len(starts) == 0:
             return replace(self, groups=groups, starts=starts, sums=sums, limits=limits)
+        ascends = groups[1:] > groups[:-1]
+        if not (ascends | ((groups[1:] == groups[:-1]) & (starts[1:] >= starts[:-1]))).all():
+            order = np.lexsort((starts, groups))
+            groups, starts, sums = groups[order], starts[order], sums[order]
+            limits = None if limits is None else limits[order]
         new = np.append(True, (starts[1:] != starts[:-1]) | (groups[1:] != groups[:-1]))
         first = np.flatnonzero(new)
         unknown = np.logical_or.reduceat(sums[:, ROWS] == 0.0, first)
         if limits is not None:
-            limits = limits[order]
             limits = np.stack(
                 [np.minimum.reduceat(limits[:, 0], first), np.maximum.reduceat(limits[:, 1], first)], axis=1
             )
@@ -127,45 +129,31 @@ class SliceTotals:
         return np.searchsorted(-self.coarse, -self.starts, side="left")
 
     def fitted(self, most: int) -> SliceTotals:
-        """The table with at most so many slices, the oldest longer; nothing at all where not even that helps."""
+        """The table with at most so many slices, the oldest longer; nothing at all where there are too many groups."""
+        if len(self) <= most:
+            return self
+        if len(np.unique(self.groups)) > most:
+            none = np.empty(0, np.int64)
+            limits = None if self.limits is None else np.empty((0, 2))
+            return SliceTotals(self.length, none, none, np.empty((0, 3)), none, NEVER, limits)
         found = self
         while len(found) > most:
-            coarse = found._coarser()
-            if coarse is None:
-                none = np.empty(0, np.int64)
-                limits = None if self.limits is None else np.empty((0, 2))
-                return replace(
-                    self,
-                    groups=none,
-                    starts=none,
-                    sums=np.empty((0, 3)),
-                    coarse=none,
-                    unknown_up_to=NEVER,
-                    limits=limits,
-                )
-            found = replace(found, coarse=coarse)._added_up()
+            found = replace(found, coarse=found._coarser(far=len(found) > 3 * most))._added_up()
         return found
 
-    def _coarser(self) -> Ints | None:
-        """The cuts with the older half of that length doubled of which there are most slices; None where none is left.
+    def _coarser(self, *, far: bool) -> Ints:
+        """The cuts with the older half of that length doubled of which there are most slices; all of it where `far`.
 
         So there are about as many of every length, and the recent past has the shortest.
         """
         levels = self._levels()
-        for level in np.argsort(-np.bincount(levels, minlength=1), kind="stable").tolist():
-            starts = self.starts[levels == level]
-            if level >= _LEVELS or not len(starts):
-                continue
-            length = 2 << level
-            middle = (int(np.partition(starts, len(starts) // 2)[len(starts) // 2]) // length + 1) * length
-            more = np.full(max(0, level + 1 - len(self.coarse)), _NO_HOUR)
-            coarse = np.append(self.coarse, more)
-            coarse[: level + 1] = np.maximum(coarse[: level + 1], middle)
-            levels_then = np.searchsorted(-coarse, -self.starts, side="left")
-            then = self.starts >> levels_then << levels_then
-            if len(np.unique(np.stack([self.groups, then]), axis=1)[0]) < len(self):
-                return coarse
-        return None
+        level = int(np.bincount(levels).argmax())
+        starts = self.starts[levels == level]
+        edge = int(starts.max()) if far else int(np.partition(starts, len(starts) // 2)[len(starts) // 2])
+        length = 2 << level
+        coarse = np.append(self.coarse, np.full(max(0, level + 1 - len(self.coarse)), _NO_HOUR))
+        coarse[: level + 1] = np.maximum(coarse[: level + 1], (edge // length + 1) * length)
+        return coarse
 
     def without(self, begin: int, end: int, groups: Rows | None = None, *, wholly: bool = True) -> SliceTotals:
         """The totals without the rows of a stretch of time, of all groups or some or, if not `wholly`, without some."""
@@ -220,6 +208,13 @@ class SliceTotals:
     def _times(self) -> tuple[Ints, Ints]:
         """Where each slice begins and ends."""
         return self.starts * self.length, (self.starts + (1 << self._levels())) * self.length
+
+    def length_at(self, time: int) -> int | None:
+        """How long a slice is around a time; None where nothing is known of it."""
+        if time <= self.unknown_up_to:
+            return None
+        level = int(np.searchsorted(-self.coarse, -(time // self.length), side="left"))
+        return self.length << level
 
     def slices(self) -> Slices:
         """Those of a table with one group."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Floats, Ints, distinct_sorted
 from sketches.events import Extremes
 from sketches.sampling.ladder import Cuts
 from sketches.sampling.nested_sample import NestedSample
@@ -40,7 +40,7 @@ class Strata:
         assert extremes.newest is not None
         assert extremes.oldest is not None
         cuts = np.concatenate([sample.weight_cuts, sample.count_cuts])
-        edges = np.unique(np.concatenate([cuts[cuts >= extremes.oldest], [extremes.newest]]))
+        edges = distinct_sorted(np.concatenate([cuts[cuts >= extremes.oldest], [extremes.newest]]))
         weight_levels, count_levels = sample.levels_at(edges)
         reached = np.maximum(weight_levels, count_levels) < LEVELS
         edges, weight_levels, count_levels = edges[reached], weight_levels[reached], count_levels[reached]
@@ -62,7 +62,7 @@ class Strata:
         assert extremes.oldest is not None
         times = np.concatenate([cuts.of_weight, cuts.of_count, [complete_since]])
         inside = (times >= extremes.oldest) & (times < extremes.newest)
-        edges = np.unique(np.append(times[inside], extremes.newest))
+        edges = distinct_sorted(np.append(times[inside], extremes.newest))
         unit_levels, event_levels = (
             np.where(edges > complete_since, 0, levels).astype(np.float64) for levels in cuts.levels_at(edges)
         )

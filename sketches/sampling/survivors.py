@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from scipy.special import gammaincinv
 
 from sketches.arrays import Column, Flags, Floats, Limits, Rows, places
+from sketches.special_functions import gammaincinv
 
 _SHARE_ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
 

@@ -14,23 +14,20 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sketches.arrays import Flags, Floats, Ints
+from sketches.arrays import Flags, Floats, Ints, ranges
 from sketches.question import Threshold
 from sketches.sampling.above_quantile import AboveQuantile, Around, counts_above, largest_ties
 from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.cuts import Cuts, cuts_of
-from sketches.sampling.horvitz_thompson import FEW_TIMES, Sums
+from sketches.sampling.horvitz_thompson import FEW_TIMES, MOST_ERROR, Sums, sums_by_row
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.intervals import Total
-from sketches.sampling.piecewise_decay import TOLERANCE, PiecewiseDecay, too_faded
 from sketches.sampling.quotients import divide
 from sketches.sampling.ratios import mean_of_sums, share_limits
-from sketches.sampling.value_grid import WORTHWHILE, grid_of
+from sketches.sampling.value_grid import grid_of, stride_of
 
 _FEW_VALUES: Final = 0.25  # of what lies between the limits of a quantile: a value with more is not one of many
-_BLOCKS: Final = 512  # of values, as for quantiles
 
 
 class _Sums(NamedTuple):
@@ -53,8 +50,15 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     times = len(inquiry.as_of)
     if times <= FEW_TIMES or len(inquiry.sample) == 0:
         return Estimates.joined([_at_one_time(careful, cuts, at, estimates) for at in range(times)])
-    found = estimates(careful, cuts, _Sums(partial(_sums_above, careful, cuts), partial(_sums_below, careful, cuts)))
-    for at in too_faded(inquiry.sample.times, inquiry.sample.unit, inquiry.decay, inquiry.as_of).tolist():
+    error = np.zeros(times)
+
+    def around(coefficients: Coefficients, *, below: bool) -> Around:
+        sums = _sums_around(careful, cuts, coefficients, below=below)
+        np.maximum(error, sums.middle.table_error, out=error)
+        return sums
+
+    found = estimates(careful, cuts, _Sums(partial(around, below=False), partial(around, below=True)))
+    for at in np.flatnonzero(error > MOST_ERROR).tolist():
         exact = _at_one_time(careful, cuts, at, estimates)
         for name in ("value", "lower", "upper", "used"):
             getattr(found, name)[at] = getattr(exact, name)[0]
@@ -64,14 +68,18 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
 def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -> Estimates:
     """With f of each row."""
     one, here = replace(inquiry, as_of=inquiry.as_of[at : at + 1]), cuts.at(at)
-
-    rows = [here.rows(one, float(end[0])) for end in here.ends]
+    compared = here.compared(one.sample)
+    low, middle, high = (compared >= end[0] for end in here.ends)
 
     def above(coefficients: Coefficients) -> Around:
-        return Around(*(one.sums(coefficients, each) for each in rows))
+        few = sums_by_row(coefficients, one.factors, high)
+        some = few.plus(sums_by_row(coefficients, one.factors, middle & ~high))
+        return Around(some.plus(sums_by_row(coefficients, one.factors, low & ~middle)), some, few)
 
     def below(coefficients: Coefficients) -> Around:
-        return Around(*(one.sums(coefficients, one.sample.others(each)) for each in rows))
+        few = sums_by_row(coefficients, one.factors, ~low)
+        some = few.plus(sums_by_row(coefficients, one.factors, low & ~middle))
+        return Around(few, some, some.plus(sums_by_row(coefficients, one.factors, middle & ~high)))
 
     return estimates(one, here, _Sums(above, below))
 
@@ -153,42 +161,11 @@ def _means(inquiry: Inquiry, certain: Flags, around: Around) -> Estimates:
     return Estimates(middle.value, lower, upper, middle.used)
 
 
-def _sums_above(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients) -> Around:
-    """The sums around the threshold of each as-of time, in one pass over the rows for each time, or from a grid."""
-    if len(inquiry.sample) >= WORTHWHILE:
-        return _sums_by_grid(inquiry, coefficients, cuts, below=False)
-    return _sums_by_pass(inquiry, coefficients, cuts)
-
-
-def _sums_below(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients) -> Around:
-    """The same below the threshold: what is above it once all signs have changed."""
-    if len(inquiry.sample) >= WORTHWHILE:
-        return _sums_by_grid(inquiry, coefficients, cuts, below=True)
-    return Around(*reversed(_sums_by_pass(inquiry, coefficients, cuts.mirrored(inquiry.sample))))
-
-
-def _sums_by_pass(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts) -> Around:
-    sample, as_of = inquiry.sample, inquiry.as_of
-    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
-    linear = np.ascontiguousarray(coefficients.linear.T)
-    squared = np.ascontiguousarray(coefficients.squared.T)
-    sums = np.zeros((len(as_of), 3, linear.shape[1]))
-    squares = np.zeros((len(as_of), 3, squared.shape[1]))
-    used = np.zeros((len(as_of), 3), np.int64)
-    _add_above(
-        sample.times, cuts.compared(sample), linear, squared, as_of, table.first, table.height, table.slope,
-        np.stack(cuts.ends, axis=1), sums, squares, used,
-    )  # fmt: skip
-    parts = (Sums(sums[:, which], squares[:, which], used[:, which], table.relative_error) for which in range(3))
-    return Around(*parts)
-
-
-def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts, *, below: bool) -> Around:
+def _sums_around(inquiry: Inquiry, cuts: Cuts, coefficients: Coefficients, *, below: bool) -> Around:
     """The sums of the blocks of values above (or below) each threshold, and of the rows of the block that it cuts."""
     sample, as_of = inquiry.sample, inquiry.as_of
-    stride = max(1, len(sample) // _BLOCKS)
+    stride = stride_of(sample)
     found = grid_of(sample, coefficients, stride).sums(sample.unit, inquiry.decay, as_of)
-    table = PiecewiseDecay.reaching(sample.times, int(as_of.max()), sample.unit, inquiry.decay, TOLERANCE)
     added = [(_before_each if below else _from_each)(blocks) for blocks in (found.linear, found.squared)]
     compared, parts = cuts.compared(sample)[sample.by_value], []
     for end in cuts.ends:
@@ -196,11 +173,7 @@ def _sums_by_grid(inquiry: Inquiry, coefficients: Coefficients, cuts: Cuts, *, b
         whole = ranks // stride if below else np.minimum((ranks + stride - 1) // stride, found.linear.shape[2])
         sums, squares = (_at(blocks, whole) for blocks in added)  # of the blocks that the threshold does not cut
         edges = np.minimum(whole * stride, len(sample))
-        starts, stops = (edges, ranks) if below else (ranks, edges)
-        _add_ranks(
-            sample.times, coefficients.linear, coefficients.squared, sample.by_value, starts, stops, as_of, table.first,
-            table.height, table.slope, sums, squares,
-        )  # fmt: skip
+        _add_ranks(inquiry, coefficients, (edges, ranks) if below else (ranks, edges), sums, squares)
         used = np.minimum(found.used, len(sample) - ranks)  # at most: those that have faded are not told apart
         used = found.used - used if below else used
         parts.append(Sums(sums, squares, used, found.relative_error))
@@ -226,75 +199,15 @@ def _at(blocks: Floats, first: Ints) -> Floats:
     return np.ascontiguousarray(blocks[np.arange(len(first)), :, first])
 
 
-@njit(cache=True, nogil=True)
 def _add_ranks(
-    times: Ints,
-    linear: Floats,
-    squared: Floats,
-    order: Ints,
-    starts: Ints,
-    stops: Ints,
-    as_of: Ints,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    sums: Floats,
-    squares: Floats,
+    inquiry: Inquiry, coefficients: Coefficients, ends: tuple[Ints, Ints], sums: Floats, squares: Floats
 ) -> None:
     """For each time add the rows of a range of ranks in the order of values."""
-    for at in range(len(as_of)):
-        for rank in range(starts[at], stops[at]):
-            row = order[rank]
-            age = as_of[at] - times[row]
-            if age < 0 or age >= first[-1]:
-                continue
-            piece = np.searchsorted(first, age, side="right") - 1
-            factor = height[piece] + slope[piece] * (age - first[piece])
-            for which in range(len(linear)):
-                sums[at, which] += linear[which, row] * factor
-            for which in range(len(squared)):
-                squares[at, which] += squared[which, row] * factor * factor
-
-
-@njit(cache=True, nogil=True)
-def _add_above(
-    times: Ints,
-    values: Floats,
-    linear: Floats,
-    squared: Floats,
-    as_of: Ints,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    taus: Floats,
-    sums: Floats,
-    squares: Floats,
-    used: Ints,
-) -> None:
-    """For each time walk from the newest row to the oldest and along the pieces of the decay.
-
-    A row is added to the highest of the three thresholds that it reaches; then what is above one is above the lower
-    ones.
-    """
-    for at in range(len(as_of)):
-        low, middle, high = taus[at, 0], taus[at, 1], taus[at, 2]
-        piece = 0
-        for row in range(np.searchsorted(times, as_of[at], side="right") - 1, -1, -1):
-            age = as_of[at] - times[row]
-            while piece < len(height) and age >= first[piece + 1]:
-                piece += 1
-            if piece == len(height):
-                break
-            if values[row] < low:
-                continue
-            which = 2 if values[row] >= high else (1 if values[row] >= middle else 0)
-            factor = height[piece] + slope[piece] * (age - first[piece])
-            used[at, which] += 1
-            for column in range(linear.shape[1]):
-                sums[at, which, column] += linear[row, column] * factor
-            for column in range(squared.shape[1]):
-                squares[at, which, column] += squared[row, column] * factor * factor
-        for which in range(1, -1, -1):
-            used[at, which] += used[at, which + 1]
-            sums[at, which] += sums[at, which + 1]
-            squares[at, which] += squares[at, which + 1]
+    sample, times = inquiry.sample, len(inquiry.as_of)
+    ranks, which = ranges(*ends)
+    rows = sample.by_value[ranks]
+    factors = inquiry.decay(sample.unit.seconds(inquiry.as_of[which] - sample.times[rows]))
+    for power, (found, columns) in enumerate(((sums, coefficients.linear), (squares, coefficients.squared)), start=1):
+        decayed = factors**power
+        for at, column in enumerate(columns):
+            found[:, at] += np.bincount(which, column[rows] * decayed, times)

@@ -18,10 +18,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sketches.arrays import Ints, Words
+from sketches.compiled import njit
 
 _SHORTEST_RUN: Final = 24
 

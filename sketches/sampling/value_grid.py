@@ -1,31 +1,35 @@
 """Decayed sums by value at many as-of times, without a pass over the rows for each time.
 
-The rows of a sample lie on a grid: chunks of neighbours in time by blocks of neighbours in value. In each cell the sums
-of the coefficients are known, plain and multiplied by the time since the chunk began. Within a chunk f is nearly
-a line, so the decayed sums of all blocks at all times are products of two matrices. Chunks in which f bends or jumps,
-and the chunk in which the as-of time lies, are added row by row.
+The rows of a sample lie on a grid: chunks of neighbours in time by blocks of neighbours in value. Each cell has the
+weights of `sketches.sampling.time_tree`, so the decayed sums of all blocks at all times are a product of two matrices:
+f at five ages of each chunk, and the weights of the cells. Chunks in which f bends or jumps, and the chunk in which the
+as-of time lies, are added row by row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Floats, Ints, Rows, product
 from sketches.decay import Decay
 from sketches.sampling.coefficients import Coefficients
-from sketches.sampling.piecewise_decay import NEGLIGIBLE, TOLERANCE, PiecewiseDecay
+from sketches.sampling.horvitz_thompson import cover_error
+from sketches.sampling.piecewise_decay import TOLERANCE
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.time_tree import NODES, Pairs, TimeTree
 from sketches.units import TimeUnit
 
-CHUNK: Final = 512  # rows
-WORTHWHILE: Final = 32 * CHUNK  # rows from which the grid is faster than passes over them
-_BENT: Final = 5e-4  # relative error of a line from which on the rows of a chunk are looked at; the limits move by it
+_BLOCKS: Final = 512  # of values, at most
+_CHUNKS: Final = 256  # that many, unless they would be smaller or larger than this
+_LEAST_CHUNK: Final = 64
+_LARGEST_CHUNK: Final = 1024
+_TOGETHER: Final = 16  # as-of times that are multiplied at once: neighbours have the same chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,15 @@ class BlockSums:
     linear: Floats
     squared: Floats
     used: Ints
-    relative_error: float
+    relative_error: Floats
+
+
+class _Kind(NamedTuple):
+    """Some coefficients, and what the rows of each cell weigh, in chunks of each size."""
+
+    columns: Floats
+    cells: list[Floats]  # a line for each chunk and age, a column for each sum and block
+    plain: list[Floats]  # the same of all ages together, a line for each chunk
 
 
 @dataclass(frozen=True)
@@ -47,39 +59,74 @@ class ValueGrid:
     blocks: int
 
     @cached_property
-    def starts(self) -> Ints:
-        return _starts(len(self.coefficients.times))
+    def tree(self) -> TimeTree:
+        rows = len(self.coefficients.times)
+        leaf = min(max(1 << (rows // _CHUNKS).bit_length(), _LEAST_CHUNK), _LARGEST_CHUNK)
+        return TimeTree(self.coefficients.times, leaf)
 
     @cached_property
-    def cells(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """The sums of each cell, plain and times the time since the chunk began, of both kinds of coefficients."""
-        times = self.coefficients.times
-        linear, squared = self.coefficients.linear, self.coefficients.squared
-        return (*_cells(times, linear, self.block, self.blocks), *_cells(times, squared, self.block, self.blocks))
+    def kinds(self) -> tuple[_Kind, _Kind]:
+        """What is multiplied with f, and what with f²."""
+        return self._kind(self.coefficients.linear), self._kind(self.coefficients.squared)
+
+    def _kind(self, columns: Floats) -> _Kind:
+        cells = np.empty((len(self.tree.levels[-1].oldest), NODES, len(columns), self.blocks))
+        for these, rows, by_power in self.tree.by_power():
+            length, chunks = rows.stop - rows.start, these.stop - these.start
+            first = (np.arange(length) // self.tree.leaf) * (NODES * self.blocks) + self.block[rows]
+            places = (first + (np.arange(NODES) * self.blocks)[:, None]).ravel()
+            for at, column in enumerate(columns):
+                found = np.bincount(places, (by_power * column[rows]).ravel(), chunks * NODES * self.blocks)
+                cells[these, :, at] = found.reshape(chunks, NODES, self.blocks)
+        every = self.tree.of_all_sizes(cells.reshape(len(cells), NODES, -1))
+        return _Kind(columns, [one.reshape(-1, one.shape[2]) for one in every], [one.sum(axis=1) for one in every])
 
     def sums(self, unit: TimeUnit, decay: Decay, as_of: Ints) -> BlockSums:
         """The decayed sums of all blocks at all times."""
-        times = self.coefficients.times
-        lines = _lines(times, unit, decay, as_of)
-        plain, moment, square_plain, square_moment = self.cells
-        whole, square_whole = self.whole
-        linear = _products(lines.height, lines.slope, plain, moment, whole)
-        squared = _products(lines.square_height, lines.square_slope, square_plain, square_moment, square_whole)
-        counting = (lines.height > 0) | (lines.slope > 0)
-        used = counting.astype(np.int64) @ np.diff(self.starts)
-        table = PiecewiseDecay.reaching(times, int(as_of.max()), unit, decay, TOLERANCE)
-        _add_rows(
-            times, self.coefficients.linear, self.coefficients.squared, self.block, self.starts, *lines.by_row, as_of,
-            table.first, table.height, table.slope, linear, squared, used,
-        )  # fmt: skip
-        return BlockSums(linear, squared, used, max(table.relative_error, 2.0 * lines.error))
+        cover = self.tree.cover(unit, decay, as_of, TOLERANCE)
+        found = [np.zeros((len(as_of), len(kind.columns), self.blocks)) for kind in self.kinds]
+        for power, (sums, kind) in enumerate(zip(found, self.kinds, strict=True), start=1):
+            for pairs, cells, plain in zip(cover.pairs, kind.cells, kind.plain, strict=True):
+                factors, weights = pairs.factors**power, cells
+                if (factors == factors[:1]).all():  # f is the same over each chunk, as in a window
+                    factors, weights = factors[:1], plain
+                _add_products(pairs, factors, weights, sums.reshape(len(as_of), -1))
+        for times, rows, factors in self.tree.by_row(cover, unit, decay, as_of):
+            self._add_rows(times, rows, factors, found)
+        linear, squared = (np.maximum(sums, 0.0, out=sums) for sums in found)
+        error = cover_error(self.coefficients, cover, linear.sum(axis=2))
+        return BlockSums(linear, squared, self.tree.used(unit, decay, as_of), error)
 
-    @cached_property
-    def whole(self) -> tuple[Floats, Floats]:
-        """The sums of all chunks before each, and of all, for each block."""
-        linear, _, squared, _ = self.cells
-        up_to = (np.cumsum(cells, axis=1) for cells in (linear, squared))
-        return tuple(np.concatenate([cells[:, :1] * 0.0, cells], axis=1) for cells in up_to)  # type: ignore[return-value]
+    def _add_rows(self, times: Rows, rows: Rows, factors: Floats, found: list[Floats]) -> None:
+        """Add rows one by one, each line of them at its as-of time."""
+        begin, end = int(times[0]), int(times[-1]) + 1
+        counts = np.flatnonzero(factors)
+        places = ((times - begin)[:, None] * self.blocks + self.block[rows]).ravel()[counts]
+        these, decayed = rows.ravel()[counts], factors.ravel()[counts]
+        for power, (sums, kind) in enumerate(zip(found, self.kinds, strict=True), start=1):
+            faded = decayed**power
+            for at, column in enumerate(kind.columns):
+                added = np.bincount(places, column[these] * faded, (end - begin) * self.blocks)
+                sums[begin:end, at] += added.reshape(end - begin, self.blocks)
+
+
+def _add_products(pairs: Pairs, factors: Floats, weights: Floats, found: Floats) -> None:
+    """Add what chunks of one size weigh: f (first axis: ages) times the weights of cells, for some times at once."""
+    ages, step = len(factors), _TOGETHER
+    edges = np.searchsorted(pairs.times, np.arange(0, len(found) + step, step)).tolist()
+    for at, (start, stop) in enumerate(pairwise(edges)):
+        if start == stop:
+            continue
+        times, chunks = slice(at * step, min((at + 1) * step, len(found))), pairs.chunks[start:stop]
+        first, last = int(chunks.min()), int(chunks.max()) + 1
+        matrix = np.zeros((times.stop - times.start, last - first, ages))
+        matrix[pairs.times[start:stop] - times.start, chunks - first] = factors[:, start:stop].T
+        found[times] += product(matrix.reshape(len(matrix), -1), weights[first * ages : last * ages])
+
+
+def stride_of(sample: PoissonSample) -> int:
+    """How many rows, in the order of values, a block holds."""
+    return max(1, -(-len(sample) // _BLOCKS))
 
 
 def grid_of(sample: PoissonSample, coefficients: Coefficients, stride: int) -> ValueGrid:
@@ -91,132 +138,3 @@ def grid_of(sample: PoissonSample, coefficients: Coefficients, stride: int) -> V
         grids[stride] = ValueGrid(coefficients, sample.blocks(stride), blocks)
     grid: ValueGrid = grids[stride]
     return grid
-
-
-def _starts(rows: int) -> Ints:
-    """The first row of each chunk, and the number of rows."""
-    return np.append(np.arange(0, rows, CHUNK), rows)
-
-
-_latest: list[tuple[Ints, TimeUnit, Decay, bytes, _Lines]] = []  # a threshold and the sums above it need the same ones
-
-
-def _lines(times: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> _Lines:
-    """The lines of all chunks; those asked for last are remembered."""
-    asked = as_of.tobytes()
-    for known, *about, moments, lines in _latest[:1]:
-        if known is times and about == [unit, decay] and moments == asked:
-            return lines
-    starts = _starts(len(times))
-    found = _Lines.of(times[starts[:-1]], times[starts[1:] - 1], unit, decay, as_of)
-    _latest[:] = [(times, unit, decay, asked, found)]
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """For each time and chunk f and f² as lines over the time since the chunk began, 0 where rows must be looked at."""
-
-    height: Floats
-    slope: Floats
-    square_height: Floats
-    square_slope: Floats
-    by_row: tuple[Ints, Ints]  # the times and the chunks of which the rows must be looked at
-    error: float  # the largest relative one of a line
-
-    @classmethod
-    def of(cls, first: Ints, last: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> _Lines:
-        """Only chunks that have begun by a time and are within the decay's reach then are looked at."""
-        reach = decay.horizon * unit.denominator / unit.numerator
-        begun = first <= as_of[:, None]
-        if reach < float(1 << 62):
-            begun &= as_of[:, None] - last < np.ceil(reach)
-        times, chunks = np.nonzero(begun)
-        moment, begin, length = as_of[times], first[chunks], (last - first)[chunks]
-
-        def at(moments: Ints) -> Floats:
-            return decay(unit.seconds(np.maximum(moment - moments, 0)))
-
-        start, end, error = at(begin), at(begin + length), np.zeros(len(times))
-        for quarter in (1, 2, 3):
-            probe = length * quarter // 4
-            exact = at(begin + probe)
-            line = start + (end - start) * (probe / np.maximum(length, 1))
-            error = np.maximum(error, np.abs(exact - line) / np.maximum(exact, NEGLIGIBLE))
-        straight = (begin + length <= moment) & (error <= _BENT)
-        span = np.maximum(length, 1)
-        columns = np.zeros((4, len(as_of), len(first)))
-        numbers = (start, (end - start) / span, np.square(start), (np.square(end) - np.square(start)) / span)
-        for column, number in zip(columns, numbers, strict=True):
-            column[times, chunks] = number * straight
-        height, slope, square_height, square_slope = columns
-        rows = times[~straight], chunks[~straight]
-        error_of_lines = float(error[straight].max(initial=0.0))
-        return cls(height, slope, square_height, square_slope, rows, error_of_lines)
-
-
-def _products(height: Floats, slope: Floats, plain: Floats, moment: Floats, whole: Floats) -> Floats:
-    """height @ plain + slope @ moment for each sum. Under a window f is 1 in neighbouring chunks: `whole`, the sums of
-    all chunks up to each, is enough."""
-    counting = height != 0
-    if not slope.any() and (height[counting] == 1.0).all():
-        begins, size = counting.argmax(axis=1), counting.sum(axis=1)
-        ends = np.where(size > 0, counting.shape[1] - counting[:, ::-1].argmax(axis=1), begins)
-        if (ends - begins == size).all():
-            return np.ascontiguousarray((whole[:, ends] - whole[:, begins]).swapaxes(0, 1))
-    found = np.empty((len(height), len(plain), plain.shape[2]))
-    for which in range(len(plain)):
-        found[:, which] = height @ plain[which] + slope @ moment[which]
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _cells(times: Ints, rows: Floats, block: NDArray[np.int32], blocks: int) -> tuple[Floats, Floats]:
-    chunks = (len(times) + CHUNK - 1) // CHUNK
-    plain = np.zeros((len(rows), chunks, blocks))
-    moment = np.zeros((len(rows), chunks, blocks))
-    for row in range(len(times)):
-        chunk = row // CHUNK
-        offset = np.float64(times[row] - times[chunk * CHUNK])
-        for which in range(len(rows)):
-            plain[which, chunk, block[row]] += rows[which, row]
-            moment[which, chunk, block[row]] += rows[which, row] * offset
-    return plain, moment
-
-
-@njit(cache=True, nogil=True)
-def _add_rows(
-    times: Ints,
-    linear: Floats,
-    squared: Floats,
-    block: NDArray[np.int32],
-    starts: Ints,
-    moments: Ints,
-    chunks: Ints,
-    as_of: Ints,
-    first: Ints,
-    height: Floats,
-    slope: Floats,
-    sums: Floats,
-    squares: Floats,
-    used: Ints,
-) -> None:
-    """Add the rows of single chunks at single times, from the newest to the oldest, along the pieces of the decay."""
-    for pair in range(len(moments)):
-        at, chunk = moments[pair], chunks[pair]
-        now = as_of[at]
-        piece = np.searchsorted(first, max(now - times[starts[chunk + 1] - 1], 0), side="right") - 1
-        for row in range(starts[chunk + 1] - 1, starts[chunk] - 1, -1):
-            age = now - times[row]
-            if age < 0:
-                continue
-            while piece < len(height) and age >= first[piece + 1]:
-                piece += 1
-            if piece >= len(height):
-                break
-            factor = height[piece] + slope[piece] * (age - first[piece])
-            used[at] += 1
-            for which in range(len(linear)):
-                sums[at, which, block[row]] += linear[which, row] * factor
-            for which in range(len(squared)):
-                squares[at, which, block[row]] += squared[which, row] * factor * factor

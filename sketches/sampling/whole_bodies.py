@@ -12,10 +12,9 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-from numba import njit, uint64
 
 from sketches.arrays import Bytes, Ints, Words, frozen
+from sketches.compiled import njit
 from sketches.encoding.packing import pack_into, packed_bytes
 from sketches.events import Events, Kind, Labels
 from sketches.hashing import HASH_SHIFT, event_hash
@@ -69,9 +68,9 @@ def whole_bodies(events: Events, starts: Ints, stops: Ints, salts: Sequence[int]
 
 def _encoded(labels: Labels) -> tuple[Words, Ints, Bytes]:
     """The hashes of the labels, where the UTF-8 of each text begins and the last one ends, and the UTF-8 of all."""
-    _, edges, content = pa.array(labels.texts, pa.large_string()).buffers()
-    begins = np.frombuffer(edges, np.int64)[: len(labels.texts) + 1] if edges else np.zeros(1, np.int64)
-    return frozen(labels.hashes), frozen(begins), frozen(np.frombuffer(content or b"", np.uint8))
+    texts = [text.encode() for text in labels.texts]
+    edges = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return frozen(labels.hashes), frozen(edges), frozen(np.frombuffer(b"".join(texts), np.uint8))
 
 
 @njit(cache=True, nogil=True)
@@ -139,7 +138,7 @@ def _hash_rows(
 ) -> None:
     for row in range(start, stop):
         weight = weights[row] if len(weights) else 1
-        hashes[row - start] = event_hash(ids[row], uint64(times[row]), values[row], uint64(weight), salt)
+        hashes[row - start] = event_hash(ids[row], np.uint64(times[row]), values[row], np.uint64(weight), salt)
 
 
 @njit(cache=True, nogil=True)
@@ -163,12 +162,12 @@ def _write_head(out: Bytes, at: int, times: Ints, values: Words, weights: Ints, 
     elif kind == _FLOAT:
         floats = values.view(np.float64)
         extremes[0], extremes[1] = floats.min(), floats.max()
-    at = _write_word(out, at, uint64(times.min()))
-    at = _write_word(out, at, uint64(times.max()))
+    at = _write_word(out, at, np.uint64(times.min()))
+    at = _write_word(out, at, np.uint64(times.max()))
     for bits in extremes.view(np.uint64):
         at = _write_word(out, at, bits)
-    at = _write_word(out, at, uint64(weights.max() if len(weights) else 1))
-    return _write_word(out, at, uint64(weights.min() if len(weights) else 1))
+    at = _write_word(out, at, np.uint64(weights.max() if len(weights) else 1))
+    return _write_word(out, at, np.uint64(weights.min() if len(weights) else 1))
 
 
 @njit(cache=True, nogil=True)
@@ -202,16 +201,16 @@ def _write_rows(
     rows = len(order)
     out[at], out[at + 1] = 0, 1
     at = _write_varint(out, at + 2, rows)
-    at = _write_word(out, at, uint64(times[order[0]]))
+    at = _write_word(out, at, np.uint64(times[order[0]]))
     for place in range(1, rows):
-        column[place - 1] = uint64(times[order[place]]) - uint64(times[order[place - 1]])
+        column[place - 1] = np.uint64(times[order[place]]) - np.uint64(times[order[place - 1]])
     at = pack_into(column[: rows - 1], out, at)
     for place, row in enumerate(order):
-        column[place] = hashes[row] >> uint64(HASH_SHIFT)
+        column[place] = hashes[row] >> np.uint64(HASH_SHIFT)
     at = pack_into(column[:rows], out, at)
-    least = uint64(0)
+    least = np.uint64(0)
     if kind == _INTEGER:
-        least = uint64(values.view(np.int64).min())
+        least = np.uint64(values.view(np.int64).min())
         at = _write_word(out, at, least)
     for place, row in enumerate(order):
         column[place] = values[row] - least
@@ -229,7 +228,7 @@ def _write_rows(
 @njit(cache=True, nogil=True)
 def _write_word(out: Bytes, at: int, word: np.uint64) -> int:
     for byte in range(8):
-        out[at + byte] = word >> uint64(8 * byte)
+        out[at + byte] = word >> np.uint64(8 * byte)
     return at + 8
 
 

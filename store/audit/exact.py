@@ -19,6 +19,7 @@ import numpy as np
 from duckdb.func import ARROW
 from numpy.typing import ArrayLike, NDArray
 
+from sketches.arrays import Floats, Ints
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.events import Kind
 from sketches.question import NEEDS_ORDER, Question
@@ -184,6 +185,19 @@ class Exact:
             raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
         if self.kind is Kind.KEY and question.of == "value":
             raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
+
+    def hours(self, length: int) -> tuple[Ints, Floats, Floats, Floats]:
+        """Of every hour with rows, whose length is given: its beginning, its rows, their weight in steps and values."""
+        value = "0" if self.kind is Kind.KEY else "v"
+        with self._turn, self._plain_errors():
+            rows = self._execute(
+                f"SELECT t - ((t % {length}) + {length}) % {length} AS hour, sum(repeats)::DOUBLE, "
+                f"fsum(w::DOUBLE * repeats), fsum({value}::DOUBLE * repeats) FROM events GROUP BY hour ORDER BY hour",
+                {},
+            )
+        begins, *columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+        count, weights, values = (np.array(column, np.float64) for column in columns)
+        return np.array(begins, np.int64), count, weights, values
 
     def _table(self, sources: Sequence[str]) -> str:
         """The name of the table of the chosen sources: by time, value and weight, the number of events."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from statistics import median
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from sketches.errors import UnanswerableError
-from sketches.family import Built, Promise, Repeats
+from sketches.event_rules import Repeats
+from sketches.family import Built, Promise
 from sketches.holdings import Holdings
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
@@ -183,5 +185,5 @@ def _candidate(
         if promise is None:
             return None
         promises.append(promise)
-    width = median(promise.width for promise in promises)
+    width = float(np.median([promise.width for promise in promises]))
     return _Candidate(Promise(width, all(promise.certain for promise in promises)), at_ends)

@@ -94,6 +94,10 @@ class Answer:
             yield f"  {item.value!s:24} {number_text(item.estimate):>12}  {between}"
         if estimate.left_out:
             yield f"{'not listed':12} {estimate.left_out[0].lower()}{estimate.left_out[1:]}"
+        if estimate.seen is not None:
+            for name, one in (("rows", estimate.seen.rows), ("repeated", estimate.seen.repeated)):
+                between = " and ".join(limit_texts(one.lower, one.upper))
+                yield f"{name:12} {number_text(one.estimate)}, between {between}"
         yield f"{'as of':12} {numbered_moment_text(estimate.as_of, unit)}"
         epochs = counted(origin.epochs, "epoch")
         yield f"{'from':12} {epochs}, {size_text(origin.sketch_bytes)} of {estimate.family} sketches"

@@ -78,7 +78,10 @@ def report(path: Path, wait: float = WAIT, *, check: bool = True) -> dict[str, A
             stream["resolution"] = [one.as_dict() | {"line": one.line()} for one in found]
     store = Store(path, wait=wait)
     for stream in streams if check else ():
-        stream["distinct"] = _as_dict(distinct_events(store, stream["stream"]))
+        found_events = distinct_events(store, stream["stream"])
+        stream["distinct"] = _as_dict(found_events)
+        if found_events is not None and found_events.seen is not None:
+            stream["repeated"] = found_events.seen.as_dict()["repeated"]
     return {
         "file_bytes": path.stat().st_size,
         "generation": generation,
@@ -142,6 +145,7 @@ def _stream(
         "rows": rows,
         "events": rows,  # the name that `rows` had in earlier versions
         "distinct": None,
+        "repeated": None,  # the share of rows that repeat an event, with its limits, where it is known
         "weight": sum(totals.weight for totals in sources.values()) * step,
         "repeats": repeats,
         "ahead": ahead,
@@ -315,9 +319,18 @@ def _distinct_text(stream: dict[str, Any]) -> str:
     if found is None:
         return "unknown: no stored sketch tells repeated rows from others" if stream["rows"] else "none"
     if found["lower"] == found["upper"]:
-        return counted(round(found["value"]), "different one")
+        return f"{counted(round(found['value']), 'different one')}{_repeated_text(stream)}"
     lower, upper = limit_texts(found["lower"], found["upper"])
-    return f"about {found['value']:,.0f} different ones, between {lower} and {upper}"
+    return f"about {found['value']:,.0f} different ones, between {lower} and {upper}{_repeated_text(stream)}"
+
+
+def _repeated_text(stream: dict[str, Any]) -> str:
+    """Which share of the rows repeats an event, where that is known and some may."""
+    found = stream["repeated"]
+    if not found or not found["upper"]:
+        return ""
+    lower, upper = (f"{100.0 * found[name]:.2g}%" for name in ("lower", "upper"))
+    return f"; {lower} to {upper} of the rows repeat an event"
 
 
 def _gap_lines(gaps: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -8,17 +8,18 @@ from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
-from scipy.special import ndtri
 
 from sketches.durations import human_duration
 from sketches.errors import WaneError
-from sketches.family import DEFAULT_DELTA, DEFAULT_EPSILON
+from sketches.family import DEFAULT_DELTA, DEFAULT_EPSILON, Sketch
 from sketches.registry import FAMILIES
+from sketches.special_functions import ndtri
 from store.serving.catalogue import StoredStream
 from store.serving.epoch_holdings import holdings_of
 
 AGES: Final = {"an hour": 3_600, "a day": 86_400, "a week": 604_800, "a month": 2_629_800, "a year": 31_557_600}
 _ENOUGH: Final = 1.25  # times (z/ε)²: sampled events that answer a sum within ε
+_CUT: Final = 1.0 / 3.0  # of a slice: p·(1 - p) at both ends, wherever they cut one
 _FEW: Final = 10.0  # sampled events to expect, below which an interval is too wide to be of use
 
 
@@ -61,11 +62,11 @@ def resolutions(connection: duckdb.DuckDBPyConnection, stream: StoredStream) -> 
                 sketch, _ = FAMILIES[family].from_parts(head, [])
             except WaneError:
                 return []
-            return list(_resolutions(stream, now, sketch.kept_share))
+            return list(_resolutions(stream, now, sketch))
     return []
 
 
-def _resolutions(stream: StoredStream, now: int, kept_share: Any) -> Iterator[Resolution]:
+def _resolutions(stream: StoredStream, now: int, sketch: Sketch) -> Iterator[Resolution]:
     held = holdings_of(stream, stream.sources)
     seconds = stream.unit.numerator / stream.unit.denominator
     epsilon, delta = (
@@ -81,7 +82,8 @@ def _resolutions(stream: StoredStream, now: int, kept_share: Any) -> Iterator[Re
         moment = now - round(ago / seconds)
         if moment < oldest:
             return
-        kept = float(kept_share(np.array([moment]))[0])
+        kept = float(sketch.kept_share(np.array([moment]))[0])
+        slices = [None if one is None else one * seconds / length for one in sketch.slice_lengths(moment)]
         newer = held.newer_than(now, np.array([ago + length / 2.0, max(ago - length / 2.0, 0.0)]))
         count = max(float(newer[0] - newer[1]), 0.0)  # events of an epoch of that age
         stretch = _ENOUGH * (z / epsilon) ** 2 / kept * length / count if count and kept < 1.0 else math.inf
@@ -89,8 +91,8 @@ def _resolutions(stream: StoredStream, now: int, kept_share: Any) -> Iterator[Re
             age,
             kept,
             0.0 if kept == 1.0 else stretch,
-            _half_width(kept, count, z),
-            _half_width(kept, count * part, z),
+            _half_width(kept, count, z, slices[0]),
+            _half_width(kept, count * part, z, slices[1]),
         )
 
 
@@ -98,8 +100,14 @@ def _percent(share: float) -> str:
     return f"{100.0 * share:.3g}%"
 
 
-def _half_width(kept: float, count: float, z: float) -> float | None:
-    """Of a count of so many events, each of which was kept with this probability."""
+def _half_width(kept: float, count: float, z: float, slice_length: float | None) -> float | None:
+    """Of a count of so many events over an epoch, each of which was kept with this probability.
+
+    Beside exact totals of slices, whose length is given in epochs, only those count that the epoch's ends cut.
+    """
     if kept == 1.0:
         return 0.0
-    return z * math.sqrt((1.0 / kept - 1.0) / count) if count * kept >= _FEW else None
+    if count * kept < _FEW:
+        return None
+    cut = 1.0 if slice_length is None else min(1.0, _CUT * slice_length)
+    return z * math.sqrt((1.0 / kept - 1.0) * cut / count)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import duckdb
 
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
+from sketches.event_rules import Repeats
 from sketches.events import Kind
-from sketches.family import Askable, Gathered, Repeats, Scope, Sketch
+from sketches.family import Askable, Gathered, Scope, Sketch
 from sketches.registry import FAMILIES, family_of, load
 from store.database import connected
 from store.keys import WHOLE_STREAM, Epoch, is_in_parts, scope_of
@@ -108,7 +109,7 @@ class StreamSketches:
         if held is not None and held[0] == _Written.of(catalogue, stream, family):
             return held[1], catalogue
         with connected(path, write=False, wait=wait) as connection:
-            catalogue = catalogue_in(connection, path)
+            catalogue = catalogue_in(connection, path, catalogue)
             sketch = read_stream_sketch(connection, catalogue.stream(stream), family)
         self._held[stream, family] = _Written.of(catalogue, stream, family), sketch
         return sketch, catalogue
@@ -135,7 +136,7 @@ def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float,
     if changed:
         selection.askable = None  # until all of it is read: reading may fail half way
         with connected(path, write=False, wait=wait) as connection:
-            catalogue = catalogue_in(connection, path)  # what is read next belongs to this generation
+            catalogue = catalogue_in(connection, path, catalogue)  # what is read next belongs to this generation
             _forget_other_store(selection, catalogue)
             stream = catalogue.stream(selection.stream)
             wanted = _written(stream, selection)
@@ -191,29 +192,26 @@ def _fetch(
     slots: Sequence[Slot],
     wanted: Mapping[Slot, Mapping[str, int]],
 ) -> dict[Slot, list[tuple[str, memoryview]]]:
-    """The payloads of these epochs, as views of what DuckDB handed over."""
+    """The payloads of these epochs."""
     found: dict[Slot, list[tuple[str, memoryview]]] = defaultdict(list)
     if not slots:
         return found
-    # lists as parameters, not as an Arrow table: to make one, pyarrow imports pandas, which takes seconds
-    rows = connection.sql(
+    rows = connection.execute(
         "SELECT source, start, length, payload FROM sketches "
         "SEMI JOIN (SELECT unnest($starts) AS start, unnest($lengths) AS length) USING (start, length) "
         "SEMI JOIN (SELECT unnest($sources) AS source) USING (source) "
         "WHERE stream = $stream AND family = $family ORDER BY start, source",
-        params={
+        {
             "starts": [start for start, _ in slots],
             "lengths": [length for _, length in slots],
             "sources": sorted({source for slot in slots for source in wanted[slot]}),
             "stream": selection.stream,
             "family": selection.family,
         },
-    ).to_arrow_table()
-    for batch in rows.to_batches():
-        sources, starts, lengths = (batch.column(at).to_pylist() for at in range(3))
-        payloads = batch.column(3)
-        for row, (source, start, length) in enumerate(zip(sources, starts, lengths, strict=True)):
-            found[start, length].append((source, memoryview(payloads[row].as_buffer())))
+    ).fetchnumpy()
+    columns = (rows[name].tolist() for name in ("source", "start", "length", "payload"))
+    for source, start, length, payload in zip(*columns, strict=True):
+        found[start, length].append((source, memoryview(payload).toreadonly()))
     return found
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,7 +24,7 @@ from sketches.events import Kind
 from sketches.family import Askable
 from sketches.question import Question
 from sketches.registry import families_with, family_of
-from store.database import WAIT
+from store.database import WAIT, connected
 from store.serving.catalogue import Catalogue, StoredStream, check_known, read_catalogue
 from store.serving.epoch_ends import series_at_ends
 from store.serving.planner import Picked, Times, pick
@@ -81,6 +82,15 @@ class Store:
         self._kinds: dict[tuple[object, ...], Kind | None] = {}
         self._stream_sketches = StreamSketches()
         self._lock = threading.RLock()
+
+    @contextmanager
+    def held_open(self) -> Iterator[None]:
+        """Keep the file open meanwhile, and so closed to writers: for a command that asks once and ends.
+
+        Opening it anew for the catalogue, then for the sketches, takes as long as reading them.
+        """
+        with connected(self.path, write=False, wait=self._wait):
+            yield
 
     def catalogue(self) -> Catalogue:
         """What the store holds now, read again only when the file has changed. It does not wait for other answers."""

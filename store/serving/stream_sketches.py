@@ -10,7 +10,8 @@ from typing import Final
 import duckdb
 
 from sketches.errors import CorruptError, UnanswerableError
-from sketches.family import Askable, Gathered, Repeats, Sketch
+from sketches.event_rules import Repeats
+from sketches.family import Askable, Gathered, Sketch
 from sketches.registry import family_of, load
 from store.keys import WHOLE_STREAM, Epoch, Span
 from store.serving.catalogue import Gap, StoredStream

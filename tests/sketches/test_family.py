@@ -13,8 +13,8 @@ from sketches.digests.histogram import Histogram
 from sketches.errors import UnanswerableError, WaneError
 from sketches.events import Kind
 from sketches.family import Abilities, Built
-from sketches.question import AGGREGATES
 from sketches.registry import DEFAULT_FAMILIES, FAMILIES, families_with, family_of, register
+from sketches.vocabulary import AGGREGATES
 
 HOUR = 3600.0
 
@@ -78,6 +78,14 @@ def test_every_family_says_what_values_it_takes() -> None:
     """Those of today take numbers and text."""
     assert {family.abilities.kinds for family in FAMILIES.values()} == {tuple(Kind)}
     assert set(DEFAULT_FAMILIES) <= set(FAMILIES)
+
+
+def test_every_family_is_known_by_its_own_name() -> None:
+    """The registry says which class a name stands for before it imports it; the class says the same."""
+    assert {name: family.family for name, family in FAMILIES.items()} == {name: name for name in FAMILIES}
+    assert "histogram" in FAMILIES
+    assert "nothing" not in FAMILIES
+    assert len(FAMILIES) == len(list(FAMILIES))
 
 
 def test_names_are_taken_once() -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sketches.decay import parse_decay
 from sketches.predicate import Predicate
-from sketches.question import AGGREGATES, COUNTINGS, Question
+from sketches.question import Question
+from sketches.vocabulary import AGGREGATES, COUNTINGS
 from tests.support.oracle import DECAYS, KEY_AGGREGATES, Oracle, aggregates_for, exact, exact_shares, random_question
 from tests.support.streams import HOUR, LABELS, MONTH, NUMERIC_STREAMS, START, STREAMS, Stream, joined
 

@@ -16,6 +16,7 @@ import pytest
 from sketches import Question
 from store import Store, StoreBusyError, StoreError, commit
 from store.database import connected, create
+from store.locks import closed_to_readers
 from store.schema import create_store
 from tests.support.stores import PROCESSES, STREAM, parts, run_of, stored
 from tests.support.streams import STREAMS
@@ -89,6 +90,19 @@ def test_readers_do_not_wait_for_each_other(path: Path) -> None:
     """A question is answered while another process reads, without any wait."""
     with held(path, write=False, seconds=30):
         assert Store(path, wait=0).ask(STREAM, Question("count")).estimate.value == 50
+
+
+def test_a_store_held_open_is_read_again_while_a_writer_waits(path: Path) -> None:
+    """The writer waits for the one who reads, so the reader must not wait for the writer; nor does it read twice."""
+    store = Store(path, wait=5.0)
+    with store.held_open(), closed_to_readers(path, time.monotonic() + 5.0):
+        begun = time.monotonic()
+        catalogue = store.catalogue()
+        assert store.ask(STREAM, Question("count")).estimate.value > 0
+        assert time.monotonic() - begun < 4.0
+        assert store.catalogue() is catalogue
+    commit(path, run_of([], stream="another"))
+    assert set(store.catalogue().streams) == {STREAM, "another"}
 
 
 @pytest.mark.parametrize("asks", [True, False], ids=["reader", "writer"])

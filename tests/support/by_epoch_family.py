@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import ClassVar
 
 from sketches.family import Abilities, Built, Promise
-from sketches.question import AGGREGATES, Question
+from sketches.question import Question
 from sketches.registry import register
 from sketches.sampling.epoch_sample import EpochSample
+from sketches.vocabulary import AGGREGATES
 
 _BEFORE = EpochSample.abilities
 _NO_PAIRS = tuple(aggregate for aggregate in AGGREGATES if aggregate != "inner-product")

@@ -12,8 +12,8 @@ from scipy.stats import binom
 from sketches import Events, Question, Sample
 from sketches.estimate import Estimate
 from sketches.family import Sketch
-from sketches.question import COUNTINGS
 from sketches.sampling.epoch_sample import EpochSample
+from sketches.vocabulary import COUNTINGS
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
 from tests.support.streams import Stream
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Flags, Floats
 from sketches.decay import Decay
-from sketches.question import AGGREGATES, Question
+from sketches.question import Question
+from sketches.vocabulary import AGGREGATES
 from tests.support.streams import Stream
 
 DECAYS = (  # one or more of every kind, at scales that matter within an hour

@@ -41,9 +41,10 @@ def events(rows: Rows) -> Events:
 def sketches_of(
     rows: Rows, families: Sequence[str] = ("sample",), *, decay: str = "window:20m", **accuracy: Any
 ) -> list[Sketch]:
-    """One sketch a family; `decay` is that of the integral family."""
+    """One sketch a family; `decay` is that of the integral family, "counted" is `sample` with rows counted."""
     build: dict[str, Callable[[], Sketch]] = {
         "sample": lambda: Sample.build(events(rows), **accuracy),
+        "counted": lambda: Sample.partial(events(rows), np.zeros(len(rows), np.int32), [""], **accuracy),
         "by-epoch": lambda: ByEpoch.build(events(rows), **accuracy),
         "integral": lambda: Integral.build(events(rows), decay=decay, counting="weight", **accuracy),
     }

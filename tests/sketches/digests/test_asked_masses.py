@@ -18,8 +18,9 @@ from sketches.errors import CorruptError, UnanswerableError, WaneError
 from sketches.exponential_parameters import ExponentialParameters
 from sketches.guarantees import NO_OTHER
 from sketches.predicate import Predicate, Range
-from sketches.question import COUNTINGS, Counting
+from sketches.question import Counting
 from sketches.units import SECOND
+from sketches.vocabulary import COUNTINGS
 from tests.sketches.digests.test_deterministic import Truth, check, contains, events_of, merged, with_zeros
 from tests.support.oracle import Oracle
 from tests.support.streams import START, STREAMS, Stream

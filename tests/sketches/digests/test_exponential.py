@@ -12,7 +12,8 @@ import pytest
 from sketches import Events, Exponential, Question
 from sketches.errors import UnanswerableError, WaneError
 from sketches.estimate import Item
-from sketches.question import COUNTINGS, Counting
+from sketches.question import Counting
+from sketches.vocabulary import COUNTINGS
 from tests.sketches.digests.test_deterministic import check_unlisted, multiple, restricted, with_zeros
 from tests.support.conformance import events_of
 from tests.support.oracle import Oracle, aggregates_for, random_question

@@ -16,7 +16,7 @@ from sketches.digests.qdigest import QDigest
 from sketches.errors import WaneError
 from sketches.guarantees import NO_OTHER, none_unlisted
 from sketches.predicate import Predicate, Range
-from sketches.question import COUNTINGS
+from sketches.vocabulary import COUNTINGS
 from tests.sketches.digests.test_deterministic import Truth, check, check_unlisted, check_words, contains, events_of
 from tests.support.oracle import Oracle
 from tests.support.streams import STREAMS, Stream

@@ -229,3 +229,20 @@ def test_bytes_hold_totals_and_multiplicities() -> None:
     )
     assert damaged
     assert lost.totals is None, "totals of rows that are lost would be answers to nothing"
+
+
+def test_a_stream_of_one_slice_is_answered_within_it() -> None:
+    """No edge but those of slices: else a part of a slice would be answered without its total."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        events = 20_000
+        columns = rng.integers(0, 1 << 60, events), np.sort(rng.integers(100, 1500, events)), np.arange(events)
+        rows = Stream("minutes", *columns, rng.integers(1, 4, events))
+        sample = counted(rows, seed)
+        for decay in ("window:10m", "exp:half_life=5m", "none"):
+            question = Question("sum", decay, counting="events")
+            found = sample.answer(question)
+            truth = exact(rows, question, int(rows.t.max()))
+            assert abs(found.value - truth) < 0.2 * truth, (seed, decay)
+    assert found.upper == pytest.approx(truth), "as of now, what is whole is known: no event came after the newest"
+    assert found.value == pytest.approx(truth)

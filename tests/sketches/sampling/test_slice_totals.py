@@ -45,7 +45,7 @@ def columns(seed: int, size: int = 3_000, reach: int = 40 * HOUR, *, whole: bool
 
 def totals_of(rows: Columns, unit: TimeUnit = SECOND) -> RowTotals:
     times, values, weights, sources = rows
-    return RowTotals.of(Events.of(np.arange(len(times)), times, values, weights), sources, unit)
+    return RowTotals.of(Events.of(np.arange(len(times)), times, values, weights), sources, unit, kept=10**7)
 
 
 def taken(rows: Columns, which: Any) -> Columns:

@@ -9,9 +9,8 @@ from scipy.stats import binom
 
 from sketches import Events, Integral, Question, Sample
 from sketches.predicate import EVERY_EVENT, Predicate, Range
-from sketches.question import COUNTINGS
 from sketches.sampling.askable_sample import AskableSample
-from sketches.sampling.value_grid import WORTHWHILE
+from sketches.vocabulary import COUNTINGS
 from tests.support.oracle import Oracle
 from tests.support.streams import STREAMS, Stream
 from tests.support.truth import Truth
@@ -33,10 +32,10 @@ def epochs(rows: int, days: int, seed: int) -> tuple[list[Sample], Stream]:
 
 @pytest.fixture(scope="module")
 def large() -> tuple[AskableSample, Oracle]:
-    """Enough rows that the grid of values is used."""
+    """Enough rows that many of them share a block of values."""
     samples, stream = epochs(60_000, 30, 1)
     askable = AskableSample.side_by_side([sample.askable_sample for sample in samples])
-    assert len(askable.sample) >= WORTHWHILE
+    assert len(askable.sample) >= 2**14
     return askable, Oracle(stream)
 
 

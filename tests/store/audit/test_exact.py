@@ -25,8 +25,9 @@ from ingest.executor.columns import kind_of as ingest_kind_of
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.event_rules import MAX_TIME, PlainColumn
 from sketches.events import Kind
-from sketches.question import AGGREGATES, Question
+from sketches.question import Question
 from sketches.units import SECOND, TimeUnit
+from sketches.vocabulary import AGGREGATES
 from store import InputFile, KnownFile, Run, SketchTables, StoreError, Stream, commit
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles, raw_files

@@ -21,7 +21,8 @@ from sketches.errors import QuestionError, UnanswerableError
 from sketches.event_rules import MAX_TIME, MAX_WEIGHT, PlainColumn
 from sketches.events import Kind
 from sketches.predicate import Predicate, Range
-from sketches.question import AGGREGATES, Question
+from sketches.question import Question
+from sketches.vocabulary import AGGREGATES
 from store import InputFile, Run, SketchTables, StoreError, Stream, commit
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles, raw_files

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from store import AlreadyIngestedError, InputFile, KnownFile, StoreError, commit, forget, known_files
+from store.packed_ledger import _unpack
+from store.serving.catalogue import read_catalogue
 from store.serving.report import report as report_of
 from tests.support.stores import STREAM, content, execute, flipped, packs, parts, run_of
 from tests.support.streams import STREAMS
@@ -140,6 +146,31 @@ def test_a_long_ledger_is_packed_and_says_the_same(long_lived: Path) -> None:
     assert (stream["files"], stream["repeats"], len(stream["runs"])) == (24, 6, 12)
     assert stream["input_bytes"] == sum(file.size for number in range(12) for file in _pair(number))
     assert [run["run"] for run in stream["runs"]] == list(range(12, 0, -1))
+
+
+def test_packs_of_before_say_the_same(long_lived: Path, tmp_path: Path) -> None:
+    """Packs were Parquet once, with fingerprints as bytes; they are read, and new rows are packed with them."""
+    path = tmp_path / "wane.duckdb"
+    shutil.copyfile(long_lived, path)
+    for stream, ledger, first, _, payload in packs(path):
+        columns = {name: column.tolist() for name, column in _unpack(payload).items()}
+        if ledger == "files":
+            columns["fingerprint"] = [bytes.fromhex(text) for text in columns["fingerprint"]]
+        written = io.BytesIO()
+        pq.write_table(pa.table(columns), written)
+        content = written.getvalue()
+        execute(
+            path,
+            "UPDATE packed_ledger SET payload = $1 WHERE stream = $2 AND ledger = $3 AND first = $4",
+            [content + hashlib.blake2b(content, digest_size=8).digest(), stream, ledger, first],
+        )
+    assert known_files(path, STREAM) == known_files(long_lived, STREAM)
+    assert read_catalogue(path).streams == read_catalogue(long_lived).streams
+    for number in range(12, 80):
+        commit(path, run_of([], files=_pair(number)))
+    assert [file.path for file in known_files(path, STREAM)] == sorted(
+        file.path for number in range(80) for file in _pair(number)
+    )
 
 
 def test_a_packed_file_is_refused_and_may_be_replaced(long_lived: Path, tmp_path: Path) -> None:
