@@ -97,15 +97,15 @@ def test_cells_have_the_variance_of_rows(decay: str, alike: bool) -> None:
         assert (np.abs(by_cell.covariances[:, pair] - spread) <= 1e-3 * spread + noise[:, number] + 1e-9).all()
 
 
-def test_nothing_left_has_no_variance_below_nothing() -> None:
-    """Without decay f = g = 1: what rounding leaves of the variance may have either sign, and a root is taken of it."""
+def test_a_variance_is_not_below_nothing() -> None:
+    """Where f = g and y = z nothing is left but rounding, which may have either sign; a root is taken of it."""
+    as_of = np.array([DAY, 2 * DAY, 3 * DAY]) - 1  # where slices end
+    steps, table = steps_of(as_of, "none")
     for seed in range(20):
-        rows = rows_of(2, alike=False, seed=seed, size=3_000)
-        once = LeanRows(rows.times, rows.asked * 1e3 / 3.0, rows.asked * 1e3 / 3.0 * (1.0 + 1e-16), rows.exclusion)
-        assert once.asked is not once.counted
-        object.__setattr__(once, "alike", False)
-        steps, table = steps_of(AS_OF, "none")
-        assert (residuals_by_cell(once, steps, AS_OF, table).covariances[:, [0, 2]] >= 0.0).all()
+        rows = rows_of(2, alike=True, seed=seed, size=3_000)
+        known = np.where(rows.times < 4 * DAY, rows.asked, 0.0)  # the newest slices are unknown
+        left = residuals_by_cell(LeanRows(rows.times, rows.asked, known, rows.exclusion), steps, as_of, table)
+        assert (left.covariances[:, [0, 2]] >= 0.0).all()
 
 
 def test_the_mean_of_f_is_its_sum_over_all_times_of_a_step() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sketches import Events, Question, Sample
+from sketches.family import Repeats
 from sketches.predicate import Range
 from sketches.sampling.row_counts import count_rows
 from sketches.sampling.value_classes import LEAST_EXPONENT, SHIFT, classes_of, end_of, shares_inside
@@ -89,12 +90,13 @@ def test_the_guess_takes_logarithms_to_be_spread_evenly(low: float, high: float,
         assert found.tolist() == pytest.approx([share])
 
 
-def test_a_value_at_the_end_of_a_range_is_added_up() -> None:
-    """Floats that are all exactly 8 or 0.5, up to 8: its class begins at the end of the range."""
-    size = 20_000
-    rng = np.random.default_rng(1)
-    values = np.where(np.arange(size) % 50 == 0, 8.0, 0.5)
+def test_values_at_the_end_of_a_range_are_added_up() -> None:
+    """The few tall ones are all exactly 4,096, up to which the range goes: there their class begins."""
+    size, rng = 20_000, np.random.default_rng(1)
+    values = np.where(np.arange(size) % 500 == 7, 4_096.0, np.where(np.arange(size) % 500 == 8, 100.0, 0.5))
     events = Events.of(rng.integers(0, 1 << 60, size), np.sort(rng.integers(0, 864_000, size)), values)
     sample = Sample.partial(events, np.zeros(size, np.int32), ["s"], epsilon=0.1, detail=1)
-    found = sample.answer(Question("range-sum", of="value", low=0.25, high=8.0))
-    assert found.lower <= values.sum() <= found.upper
+    for repeats in (Repeats.NONE, Repeats.FORGIVEN):
+        found = sample.of(None, repeats).answer(Question("range-sum", of="value", low=0.25, high=4_096.0))
+        assert found.lower <= values.sum() <= found.upper
+        assert found.value > 0.2 * values.sum()
