@@ -9,6 +9,7 @@ import pytest
 
 from sketches import Events, Question, Sample
 from sketches.arrays import Floats
+from sketches.decay import parse_decay
 from sketches.family import Repeats
 from sketches.predicate import Range
 from sketches.sampling import leaning, quotients
@@ -161,6 +162,20 @@ def test_a_value_below_nothing_that_was_not_kept_leaves_nothing_certain() -> Non
     found = lean(sample, (Quantity(VALUE),))
     assert found is not None
     assert not found.certain
+
+
+def test_an_unseen_event_that_came_once_may_be_missing_beside_many_that_repeat() -> None:
+    """Totals count for less than 1 where rows repeat, so an event that came once is not all in them."""
+    rows = stream(7)
+    again = np.flatnonzero(np.random.default_rng(1).random(len(rows.ids)) < 0.5)
+    sample = sampled(rows.and_also(rows.take(again)).and_also(rows.take(again)), 1).askable_sample.sample
+    found = lean(sample, (Quantity(VALUE),))
+    assert found is not None
+    assert 0.1 < found.beta < 0.9
+    unseen = found.sums(parse_decay("none"), np.array([DAYS * DAY]), sample)
+    largest = float(sample.strata.event_design_weight.max()) * 99.0
+    assert unseen.more[0, 0] == pytest.approx((1.0 - found.beta) * largest)
+    assert unseen.fewer[0, 0] == pytest.approx((3.0 * found.beta - 1.0) * largest)
 
 
 def test_the_most_that_a_cut_class_adds_up_to_is_not_below_what_is_in_it() -> None:
