@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 3 --dist worksteal
-BENCHMARKS ?= start build families ecm answers size coverage thinned audit query ingest dashboard
+BENCHMARKS ?= start build families ecm answers size coverage thinned leaned audit query ingest dashboard
 
 VENV := .venv
 BIN := $(VENV)/bin

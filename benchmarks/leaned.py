@@ -21,18 +21,16 @@ from benchmarks.report import publish, table
 from benchmarks.thinned import HEAD, grouped, verdict, worst
 from tests.support.leaned import EPSILON, EVENTS, KINDS, Cell, Widths, asked_of, count
 
-WIDEST = 8  # cells that are shown
 EXPLAINED = (
     "Ten days, four sources; two fifths of the events in three hours of the seventh day, a fifth in the first six "
-    "hours. "
-    "Where rows repeat, an event comes up to four times, from its own source or from others; *in one stretch*: "
-    "nearly all rows of one day and of "
-    "half of the busy hours repeat. The samples are merged from parts in any order; *backfilled*: two and a half days, "
-    "which begin and end within an hour, are dropped and counted anew with other rows; *forgotten*: they are dropped, "
-    "for one source or all; *long slices*: totals by source and class have so little room that slices take up to days; "
-    "*unknown before*: the rows of the first three days were not counted. As of now, in the busy hours, on the fifth "
-    "day and five hours after the beginning. Cells in which no answer leans on totals are left out. *Worst cell* has "
-    "the largest share of misses, in %. *Chance* is how likely as many misses are, or more, where 5% may miss."
+    "hours. Where rows repeat, an event comes up to four times, from its own source or from others; *in one stretch*: "
+    "nearly all rows of one day and of half of the busy hours repeat. The samples are merged from parts in any order; "
+    "*backfilled*: two and a half days, which begin and end within an hour, are dropped and counted anew with other "
+    "rows; *forgotten*: they are dropped, for one source or all; *long slices*: totals by source and class have so "
+    "little room that slices take up to days; *unknown before*: the rows of the first three days were not counted. As "
+    "of now, in the busy hours, on the fifth day and five hours after the beginning. Cells in which no answer leans on "
+    "totals are left out. *Worst cell* has the largest share of misses, in %. *Chance* is how likely as many misses "
+    "are, or more, where 5% may miss."
 )
 WIDTHS_EXPLAINED = (
     "How wide the intervals are, over 2·1.96 times the true standard deviation of the estimates: at the median of the "

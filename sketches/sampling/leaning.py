@@ -112,6 +112,7 @@ class Leaning:
     filled: Ints  # how many slices in which rows came
     largest: Floats  # for each quantity the largest design weight times size of an event from an edge to the next
     repeated: float  # the most rows that an event may have come in that was not kept
+    beta: float
     restricted: bool
     certain: bool  # no row repeats, and no event can take away from a sum
 
@@ -164,8 +165,8 @@ class Leaning:
         heights, newest, oldest = steps.steps.heights, steps.newest, steps.oldest
         unknown = self.unknown[steps.last] > self.unknown[steps.first]
         there = unknown | (self.filled[steps.last] > self.filled[steps.first])
-        above = np.where(unknown, newest, newest if self.restricted else newest - heights)
-        below = self.repeated * heights - (0.0 if self.restricted else oldest)
+        above = np.where(unknown, newest, newest if self.restricted else newest - self.beta * heights)
+        below = self.repeated * self.beta * heights - (0.0 if self.restricted else oldest)
         found = []
         for left in (above, below):
             side = np.where(there, np.maximum(left, 0.0), 0.0)
@@ -259,7 +260,7 @@ def _lean(
     largest = np.stack([_largest(sample, one, edges, known, inside) for one in quantities])
     repeated = most_rows(sample, known)
     certain = known.unique and (quantities[0].column != VALUE or sample.least_value >= quantities[0].base)
-    return Leaning(rows, edges, totals, unknown, filled, largest, repeated * beta, inside is not None, certain)
+    return Leaning(rows, edges, totals, unknown, filled, largest, repeated, beta, inside is not None, certain)
 
 
 def _within(slices: Slices, sample: PoissonSample) -> Slices:

@@ -204,18 +204,21 @@ def _square_about_middle(cells: _Cells, mass: Floats, moment: Floats, square: Fl
 
 
 def _spread(cells: _Cells, held: list[Floats]) -> Floats:
-    """Σ (y·f - g·z)² of each cell, or of two quantities the product, about the cell's middle; f by its tangent."""
+    """Σ (y·f - g·z)² of each cell, or of two quantities the product, about the cell's middle; the
+    square of how far f bends is left out."""
     mass, moment, square = held[:3]
     first = _about_middle(cells, mass, moment)
     second = _square_about_middle(cells, mass, moment, square)
     slope = cells.slope
     if len(held) == 3:
         above = cells.factor - cells.height
-        return np.square(above) * mass + 2.0 * above * slope * first + np.square(slope) * second
+        return np.square(above) * mass + 2.0 * above * (slope * first + cells.bend * second) + np.square(slope) * second
     mixed, mixed_moment, counted = held[3:]
     mixed_first = _about_middle(cells, mixed, mixed_moment)
-    decayed = np.square(cells.factor) * mass + 2.0 * cells.factor * slope * first + np.square(slope) * second
-    leaning = cells.height * (cells.factor * mixed + slope * mixed_first)
+    bent = slope * first + cells.bend * second
+    decayed = np.square(cells.factor) * mass + 2.0 * cells.factor * bent + np.square(slope) * second
+    bent = slope * mixed_first + cells.bend * np.square(cells.half) / 3.0 * mixed
+    leaning = cells.height * (cells.factor * mixed + bent)
     return decayed - 2.0 * leaning + np.square(cells.height) * counted
 
 

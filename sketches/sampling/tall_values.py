@@ -26,6 +26,7 @@ from sketches.sampling.steps import stepped
 from sketches.sampling.value_classes import end_of, shares_inside
 
 _TAIL: Final = 3.7  # -ln 0.025: how often the largest unseen event is added to a limit
+_HARDLY: Final = 1e-6  # of a class: the range ends where it begins
 _ROUNDING: Final = 1e-9
 
 
@@ -53,7 +54,7 @@ def capped(
     table = _reaching(classes, as_of, decay, sample)
     cap = _best_cap(sample, quantity, classes.take(shares > 0.0), table, np.sort(as_of)[len(as_of) // 2 :][:1])
     above = (classes.groups > cap) & (shares > 0.0)
-    if not above.any():
+    if not above.any() or shares[above].min() < _HARDLY:  # of next to nothing of a class nothing can be expected
         return quantity, None
     return quantity._replace(cap=cap), _tall_sums(sample, quantity, classes.take(above), shares[above], as_of, table)
 

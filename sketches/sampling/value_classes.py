@@ -14,6 +14,7 @@ from sketches.arrays import Column, Floats, Ints
 from sketches.predicate import Range
 
 LEAST_EXPONENT: Final = -40
+_LEAST_PART: Final = 1e-9  # of a class that a range cuts
 SHIFT: Final = 1 - LEAST_EXPONENT  # what is added to an exponent, so that the least is 1
 
 
@@ -46,16 +47,22 @@ def shares_inside(classes: Ints, inside: Range, *, whole: bool) -> Floats:
     [0.0, 0.42, 1.0, 0.0]
     """
     ends = inside.closed(whole=whole)
-    more = 1.0 if whole else 0.0  # up to 7 is below 8
-    exponents = (np.abs(classes) - SHIFT).astype(np.float64)
-    positive = _part(exponents, ends.low, ends.high + more)
-    negative = _part(exponents, -ends.high, -ends.low + more)
+    exponents = np.abs(classes) - SHIFT
+    positive = _part(exponents, ends.low, ends.high, whole=whole)
+    negative = _part(exponents, -ends.high, -ends.low, whole=whole)
     zero = 1.0 if ends.low <= 0.0 <= ends.high else 0.0
     return np.where(classes == 0, zero, np.where(classes > 0, positive, negative))
 
 
-def _part(exponents: Floats, low: float, high: float) -> Floats:
-    """How much of the numbers from 2^(exponent - 1) to below 2^exponent lies between low and high."""
-    begin = math.log2(low) if low > 0.0 else -math.inf
-    end = math.log2(high) if high > 0.0 else -math.inf
-    return np.asarray(np.clip(np.minimum(exponents, end) - np.maximum(exponents - 1.0, begin), 0.0, 1.0))
+def _part(exponents: Ints, low: float, high: float, *, whole: bool) -> Floats:
+    """How much of the numbers from 2^(exponent - 1) to below 2^exponent lies from low to high: 1 only where all do, and
+    0 only where none does."""
+    with np.errstate(over="ignore"):
+        first, beyond = np.ldexp(1.0, exponents - 1), np.ldexp(1.0, exponents)
+    first = np.where(exponents <= LEAST_EXPONENT, np.nextafter(0.0, 1.0), first)
+    upto = high + 1.0 if whole else high  # up to 7 is below 8
+    begin, end = (math.log2(limit) if limit > 0.0 else -math.inf for limit in (low, upto))
+    guess = np.minimum(exponents, end) - np.maximum(exponents - 1.0, begin)
+    all_inside = (low <= first) & (upto >= (beyond if whole else np.nextafter(beyond, 0.0)))
+    some_inside = (low < beyond) & (high >= first) & (low <= high)
+    return np.where(all_inside, 1.0, np.where(some_inside, np.clip(guess, _LEAST_PART, 1.0 - _LEAST_PART), 0.0))
