@@ -106,7 +106,7 @@ def _mean(
 ) -> Estimates:
     """Σ w·f / Σ f over all rows or some; for values, base + scale·(Σ w·(v - base)/scale·f / Σ w·f)."""
     sums = inquiry.sums(inquiry.mean_coefficients, rows)
-    return leaned_mean(inquiry, mean_of_sums(inquiry, sums, at_least), sums, values, at_least)
+    return leaned_mean(inquiry, mean_of_sums(inquiry, sums, at_least), sums, values)
 
 
 def _share(inquiry: Inquiry, rows: Rows) -> Estimates:

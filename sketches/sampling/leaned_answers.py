@@ -20,6 +20,7 @@ from sketches.sampling.slice_totals import VALUE
 from sketches.sampling.tall_values import TallSums, capped
 
 _ENOUGH: Final = 25  # sampled events in a sum: with fewer, an unseen event that came twice could matter more than they
+_ENOUGH_IN_A_RANGE: Final = 100  # of values, where an unseen event may leave more beside totals than without them
 _ROUNDING: Final = 1e-12  # declared of exact totals
 
 
@@ -30,13 +31,14 @@ def leaned_sum(inquiry: Inquiry, plain: Estimates, total: Total, values: Range |
     besides the question's predicate.
     """
     sample, question = _unrestricted(inquiry), inquiry.question
-    inside, worth = _range_of(question, values), _worth_leaning(inquiry, total)
-    if inside is None or not worth.any() or (question.of_value and not _each_alike(sample)):
+    inside = _range_of(question, values)
+    worth = _worth_leaning(inquiry, total, restricted=bool(inside))
+    if inside is None or not worth.any() or (question.of_value and (inside or not _each_alike(sample))):
         return plain
     as_of = inquiry.as_of[worth]
     quantity, tall = (WEIGHTS if question.by_weight or question.sums else EVENTS), None
     if question.of_value:
-        quantity, tall = capped(sample, Quantity(VALUE), inside or None, inquiry.decay, as_of)
+        quantity, tall = capped(sample, Quantity(VALUE), inquiry.decay, as_of)
     leaning = lean(sample, (quantity,), inside or None)
     if leaning is None:
         return plain
@@ -50,21 +52,19 @@ def leaned_sum(inquiry: Inquiry, plain: Estimates, total: Total, values: Range |
     return _with(plain, worth, value, lower, upper)
 
 
-def leaned_mean(
-    inquiry: Inquiry, plain: Estimates, sums: Sums, values: Range | None, at_least: Floats | float
-) -> Estimates:
+def leaned_mean(inquiry: Inquiry, plain: Estimates, sums: Sums, values: Range | None) -> Estimates:
     """The mean of the weight or of the value, likewise; `sums` are those of `Inquiry.mean_coefficients`."""
     sample, question = _unrestricted(inquiry), inquiry.question
-    worth = _worth_leaning(inquiry, sums.total(2, 3, 1, inquiry.unseen_event))
     inside = _range_of(question, values)
-    if inside is None or not worth.any() or (question.of_value and not _each_alike(sample)):
+    worth = _worth_leaning(inquiry, sums.total(2, 3, 1, inquiry.unseen_event), restricted=bool(inside))
+    if inside is None or not worth.any() or (question.of_value and (inside or not _each_alike(sample))):
         return plain
     base, scale = inquiry.mean_scale
     as_of, quantity, tall = inquiry.as_of[worth], WEIGHTS, None
     least, most = np.array([float(inquiry.sample.least_weight)]), np.array([float(inquiry.sample.greatest_weight)])
     if question.of_value:
-        least, most = np.clip((np.asarray(at_least) - base) / scale, 0.0, 1.0), np.ones(1)
-        quantity, tall = capped(sample, Quantity(VALUE, base, scale), inside or None, inquiry.decay, as_of)
+        least, most = np.zeros(1), np.ones(1)
+        quantity, tall = capped(sample, Quantity(VALUE, base, scale), inquiry.decay, as_of)
     leaning = lean(sample, (quantity, EVENTS), inside or None)
     if leaning is None:
         return plain
@@ -102,12 +102,13 @@ def _each_alike(sample: PoissonSample) -> bool:
     return sample.least_weight == 1 and sample.greatest_weight in (1, most)
 
 
-def _worth_leaning(inquiry: Inquiry, total: Total) -> Flags:
+def _worth_leaning(inquiry: Inquiry, total: Total, *, restricted: bool) -> Flags:
     """At which times enough sampled events count, and not all have faded too far for a table of f."""
     sample = _unrestricted(inquiry)
     if sample.totals is None or not len(sample):
         return np.zeros(len(inquiry.as_of), bool)
-    worth = (total.variance > 0) & (np.square(total.sampled) >= _ENOUGH * total.variance)
+    enough = _ENOUGH_IN_A_RANGE if restricted else _ENOUGH
+    worth = (total.variance > 0) & (np.square(total.sampled) >= enough * total.variance)
     worth[too_faded(sample.times, sample.unit, inquiry.decay, inquiry.as_of)] = False
     return worth
 
@@ -122,14 +123,10 @@ def _range_of(question: Question, values: Range | None) -> Range | None:
 
 
 def _with(plain: Estimates, which: Flags, value: Floats, lower: Floats, upper: Floats) -> Estimates:
-    """The plain estimates with others at some times, where these are narrower.
-
-    Under a range of values what is unseen may be taken to leave more beside totals than without them.
-    """
-    wider = upper - lower > (plain.upper - plain.lower)[which]
+    """The plain estimates with others at some times."""
     columns = []
     for before, better in ((plain.value, value), (plain.lower, lower), (plain.upper, upper)):
         column = before.copy()
-        column[which] = np.where(wider, before[which], better)
+        column[which] = better
         columns.append(column)
     return replace(plain, value=columns[0], lower=columns[1], upper=columns[2])

@@ -257,7 +257,7 @@ def _lean(
     unknown, filled = (_before(edges, at, which) for which in (~usable, usable))
     if slices.unknown_up_to >= int(sample.times[0]):
         unknown[np.searchsorted(edges, slices.unknown_up_to, side="right") :] += 1
-    largest = np.stack([_largest(sample, one, edges, known, inside) for one in quantities])
+    largest = np.stack([_largest(sample, one, edges, known) for one in quantities])
     repeated = most_rows(sample, known)
     certain = known.unique and (quantities[0].column != VALUE or sample.least_value >= quantities[0].base)
     return Leaning(rows, edges, totals, unknown, filled, largest, repeated, beta, inside is not None, certain)
@@ -311,9 +311,7 @@ def _sizes(sample: PoissonSample, quantity: Quantity) -> Floats:
     return sizes if quantity.cap is None else np.where(np.abs(sample.value_classes) <= quantity.cap, sizes, 0.0)
 
 
-def _largest(
-    sample: PoissonSample, quantity: Quantity, edges: Ints, known: KnownTotals, inside: Range | None
-) -> Floats:
+def _largest(sample: PoissonSample, quantity: Quantity, edges: Ints, known: KnownTotals) -> Floats:
     """The largest size of an unseen event from each edge to the next."""
     strata = sample.strata
     at = np.minimum(np.searchsorted(strata.newest, edges), len(strata.newest) - 1)
@@ -323,8 +321,6 @@ def _largest(
     if quantity.column == ROWS:
         return weights
     least, greatest = sample.least_value, sample.greatest_value
-    if inside is not None:  # up to the other end of the classes that the range cuts
-        least, greatest = max(least, min(2.0 * inside.low, 0.0)), min(greatest, max(2.0 * inside.high, 0.0))
     if quantity.cap is not None:
         greatest = min(greatest, end_of(quantity.cap))
     return weights * known.largest_between(edges, quantity.base, least, greatest) / quantity.scale

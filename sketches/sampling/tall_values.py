@@ -16,17 +16,15 @@ import numpy as np
 from sketches.arrays import Floats, Ints, distinct_sorted
 from sketches.decay import Decay
 from sketches.events import Kind
-from sketches.predicate import Range
 from sketches.sampling.leaning import Quantity, most_rows
 from sketches.sampling.piecewise_decay import FINE_TOLERANCE, PiecewiseDecay
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.residuals import added_by
 from sketches.sampling.slice_totals import ROWS, VALUE, SliceTotals
 from sketches.sampling.steps import stepped
-from sketches.sampling.value_classes import end_of, shares_inside
+from sketches.sampling.value_classes import end_of
 
 _TAIL: Final = 3.7  # -ln 0.025: how often the largest unseen event is added to a limit
-_HARDLY: Final = 1e-6  # of a class: the range ends where it begins
 _ROUNDING: Final = 1e-9
 
 
@@ -38,9 +36,7 @@ class TallSums(NamedTuple):
     upper: Floats
 
 
-def capped(
-    sample: PoissonSample, quantity: Quantity, inside: Range | None, decay: Decay, as_of: Ints
-) -> tuple[Quantity, TallSums | None]:
+def capped(sample: PoissonSample, quantity: Quantity, decay: Decay, as_of: Ints) -> tuple[Quantity, TallSums | None]:
     """The quantity up to the best class, and the sums of what is above it; none where that does not help."""
     classes = None if sample.totals is None else sample.totals.classes
     if classes is None or sample.kind is Kind.KEY or sample.least_value < 0.0:
@@ -50,13 +46,12 @@ def capped(
     known = classes.sums[:, ROWS] > 0.0
     if not known.all() or not np.isfinite(classes.sums[:, VALUE]).all():
         return quantity, None
-    shares = shares_inside(classes.groups, inside or Range(), whole=sample.kind is Kind.INTEGER)
     table = _reaching(classes, as_of, decay, sample)
-    cap = _best_cap(sample, quantity, classes.take(shares > 0.0), table, np.sort(as_of)[len(as_of) // 2 :][:1])
-    above = (classes.groups > cap) & (shares > 0.0)
-    if not above.any() or shares[above].min() < _HARDLY:  # of next to nothing of a class nothing can be expected
+    cap = _best_cap(sample, quantity, classes, table, np.sort(as_of)[len(as_of) // 2 :][:1])
+    above = classes.take(classes.groups > cap)
+    if not len(above):
         return quantity, None
-    return quantity._replace(cap=cap), _tall_sums(sample, quantity, classes.take(above), shares[above], as_of, table)
+    return quantity._replace(cap=cap), _tall_sums(sample, quantity, above, as_of, table)
 
 
 def _reaching(classes: SliceTotals, as_of: Ints, decay: Decay, sample: PoissonSample) -> PiecewiseDecay:
@@ -66,19 +61,6 @@ def _reaching(classes: SliceTotals, as_of: Ints, decay: Decay, sample: PoissonSa
 
 def _masses(classes: SliceTotals, quantity: Quantity) -> Floats:
     return (classes.sums[:, VALUE] - quantity.base * classes.sums[:, ROWS]) / quantity.scale
-
-
-def _most_above(classes: SliceTotals, shares: Floats, quantity: Quantity) -> Floats:
-    """The most that the values of each entry which lie in the range add up to beyond the base.
-
-    That is all of it, unless the range cuts the class below the base. What a value is above the base is convex, so it
-    is not above the chord over the class.
-    """
-    ends = np.array([end_of(number) for number in classes.groups.tolist()])
-    slope = np.clip(2.0 - 2.0 * quantity.base / ends, 0.0, 1.0)
-    chord = slope * (classes.sums[:, VALUE] - ends / 2.0 * classes.sums[:, ROWS]) / quantity.scale
-    cut = (shares < 1.0) & (ends / 2.0 < quantity.base)
-    return np.where(cut, np.maximum(chord, 0.0), _masses(classes, quantity))
 
 
 def _best_cap(
@@ -110,25 +92,18 @@ def _best_cap(
 
 
 def _tall_sums(
-    sample: PoissonSample, quantity: Quantity, classes: SliceTotals, shares: Floats, as_of: Ints, table: PiecewiseDecay
+    sample: PoissonSample, quantity: Quantity, classes: SliceTotals, as_of: Ints, table: PiecewiseDecay
 ) -> TallSums:
-    """What some classes add up to; of a class that the range cuts, between nothing and the most that may be in it."""
+    """What some classes add up to."""
     assert sample.totals is not None
     begins, ends, _, _ = classes.slices()
     edges = distinct_sorted(np.concatenate([begins, ends]))
     steps = stepped(edges, as_of, table, table.first)
-    most = _most_above(classes, shares, quantity)
-    found = []
-    repeated = most_rows(sample, sample.totals)
-    for masses, factor in (
-        (shares * most, steps.steps.heights),
-        (np.where(shares == 1.0, most / repeated, 0.0), steps.oldest),
-        (most, steps.newest),
-    ):
-        before = np.zeros(len(edges) + 1)
-        np.add.at(before, np.searchsorted(edges, begins) + 1, masses)
-        before = before.cumsum()[:-1]
-        found.append(added_by(steps.steps.at, factor * (before[steps.last] - before[steps.first]), len(as_of)))
-    value, lower, upper = found
+    before = np.zeros(len(edges) + 1)
+    np.add.at(before, np.searchsorted(edges, begins) + 1, _masses(classes, quantity))
+    before = before.cumsum()
+    held = before[steps.last] - before[steps.first]
+    factors = steps.steps.heights, steps.oldest / most_rows(sample, sample.totals), steps.newest
+    value, lower, upper = (added_by(steps.steps.at, factor * held, len(as_of)) for factor in factors)
     error = table.relative_error + _ROUNDING
     return TallSums(value, lower * (1.0 - error), upper * (1.0 + error))
