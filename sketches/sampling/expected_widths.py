@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 
 from sketches.arrays import Floats
-from sketches.decay.functions import LastEvents
 from sketches.family import Built
 from sketches.holdings import DISTINCT, SPREAD, Holdings, measured_share, restricted_share
 from sketches.question import Question
@@ -30,16 +29,12 @@ _QUANTILES: Final = 1.0
 _MEANS: Final = 0.6  # sum and count of one sample err together
 _THRESHOLDS: Final = 1.0  # where τ is itself an aggregate: its interval and that of the sum
 _JOINS: Final = 1.5
-_UNSEEN: Final = 3.7  # -ln 0.025: how much of the largest unseen event a limit allows for
-_HOUR: Final = 3_600.0  # seconds
 _LISTED: Final = 100.0  # values among which the intervals of a list hold together
 
 
 def sample_width(question: Question, built: Built) -> float:
     """The width to expect of `sample`; 0 where every event that counts was kept."""
     variance = _variance(built.stored, question, built)
-    if variance > 0.0 and _leans(question, built):
-        return _leaned_width(question, built, variance)
     there = _variance(built.other, question, built) if built.other is not None else variance
     return width(question, built, variance, there)
 
@@ -93,40 +88,18 @@ def width(question: Question, built: Built, variance: float, there: float) -> fl
     return blurred * (2.0 * z * varied * math.sqrt(variance) + few * variance)
 
 
-def _leans(question: Question, built: Built) -> bool:
-    """Whether exact totals by the hour stand beside the sample: for sums, counts and means of all sources."""
-    plain = question.aggregate in ("sum", "count", "mean") and not question.where and question.threshold is None
-    every = built.stream is None or built.stored.events.sum() >= built.stream.events.sum()
-    return plain and every and built.holdings is not None and not isinstance(question.decay, LastEvents)
-
-
-def _leaned_width(question: Question, built: Built, variance: float) -> float:
-    """Beside totals only how far the decay is from its mean within an hour is left to the sample."""
-    delta = built.delta if question.confidence is None else 1.0 - question.confidence
-    z = -float(ndtri(delta / 2.0))
-    if question.aggregate == "mean" and not question.of_value and not built.weighted:
-        return 0.0
-    varied = math.sqrt(1.0 + SPREAD**2) if question.of_value else 1.0
-    left = _variance(built.stored, question, built, leaning=True)
-    return 2.0 * z * varied * math.sqrt(left) + _UNSEEN * variance
-
-
-def _variance(held: Holdings, question: Question, built: Built, *, leaning: bool = False) -> float:
-    """The variance of the decayed number of events over its square; or of what is left of it beside totals."""
+def _variance(held: Holdings, question: Question, built: Built) -> float:
+    """The variance of the decayed number of events over its square."""
     faded = held.faded(question)
     if faded.total <= 0.0:
         return 0.0
-    factor = faded.factor
-    if leaning:
-        before, after = (question.decay(np.maximum(faded.age + side * _HOUR / 2.0, 0.0)) for side in (-1.0, 1.0))
-        factor = np.abs(before - after) / math.sqrt(12.0)
     length = faded.events / np.maximum(faded.density, 1e-300)
     stream = built.stream if built.stream is not None else held
     far, near = (stream.newer_than(faded.as_of, faded.age + side * length / 2.0) for side in (1.0, -1.0))
     far, near = far / _capacity(built), near / _capacity(built)
     missing = (_missing_up_to(far) - _missing_up_to(near)) / np.maximum(far - near, 1e-300)
     missing = np.where(far - near > 1e-9 * far, missing, np.exp2(np.ceil(np.log2(np.maximum(far, 1.0)))) - 1.0)
-    return float(faded.events @ (factor**2 * missing)) / faded.total**2
+    return float(faded.events @ (faded.factor**2 * missing)) / faded.total**2
 
 
 def _missing_up_to(back: Floats) -> Floats:
