@@ -37,7 +37,8 @@ WIDTHS_EXPLAINED = (
     "How wide the intervals are, over 2·1.96 times the true standard deviation of the estimates: at the median of the "
     "cells, and in the widest; *width %* is beside the answer, at the median. Where hardly anything is left to chance "
     "an interval still allows for an event that was not kept and came twice, or has the greatest value of all, so it "
-    "is many times as wide as what chance did. Sums and means of values are wide for that reason, beside the answer too."
+    "is many times as wide as what chance did. Sums and means of values are wide for that reason, also beside the "
+    "answer."
 )
 
 
