@@ -1,10 +1,11 @@
 """How often the intervals of answers that lean on exact totals miss, and how wide they are.
 
-    python -m benchmarks.leaned [--seeds 1000] [--first 0] [--kinds ...] [--publish]
+    python -m benchmarks.leaned [--seeds 1000] [--first 0] [--kinds ...] [--every] [--publish]
 
 Cells of a kind of stream, a question, a decay, a selection of sources, how repeats are taken, few or many as-of times
 together, and a time; every trial has fresh events and a fresh seed (`tests/support/leaned.py`). `--publish` writes the
-section of docs/accuracy.md. About half an hour on a core that has nothing else to do.
+section of docs/accuracy.md. About a quarter of an hour on a core that has nothing else to do; `--every` takes twice as
+long.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ EXPLAINED = (
 )
 WIDTHS_EXPLAINED = (
     "How wide the intervals are, over 2·1.96 times the true standard deviation of the estimates: at the median of the "
-    "cells, and in the widest. Where hardly anything is left to chance an interval allows for an event that was not "
-    "kept and came twice, or is as large as any, so it is many times as wide as what chance did, and still narrow "
-    "beside the answer (*width %*, at the median)."
+    "cells, and in the widest; *width %* is beside the answer, at the median. Where hardly anything is left to chance "
+    "an interval still allows for an event that was not kept and came twice, or has the greatest value of all, so it "
+    "is many times as wide as what chance did. Sums and means of values are wide for that reason, also beside the "
+    "answer."
 )
 
 
@@ -82,12 +84,13 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=EVENTS, help="of each trial")
     parser.add_argument("--epsilon", type=float, default=EPSILON)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), help="kinds of streams")
+    parser.add_argument("--every", action="store_true", help="every question of every kind of stream")
     parser.add_argument("--publish", action="store_true", help="write the section of docs/accuracy.md")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     cells: dict[Cell, Widths] = {}
     for kind in options.kinds:
-        cells |= count(kind, asked_of(kind), seeds, events=options.events, epsilon=options.epsilon)
+        cells |= count(kind, asked_of(kind, every=options.every), seeds, events=options.events, epsilon=options.epsilon)
     text = "\n\n".join(
         part if part.startswith("|") else textwrap.fill(part, 120, break_on_hyphens=False)
         for part in of_cells(cells, options.events, options.epsilon)

@@ -65,7 +65,7 @@ def test_demo_prints_estimates_beside_exact_answers(
     shown = re.findall(rf"^ +(?:none|window|exp|poly)\S* .*?{4 * number}$", result.stdout, re.MULTILINE)
     rows = [[float(text.replace(",", "")) for text in row] for row in shown]
     assert len(rows) == 12
-    assert sum(lower < upper for _, lower, upper, _ in rows) >= 6, "else all is exact, and nothing estimated"
+    assert sum(lower < upper for _, lower, upper, _ in rows) >= 3, "else all is exact, and nothing estimated"
     rounding = 0.01
     assert sum(lower - rounding <= exact <= upper + rounding for _, lower, upper, exact in rows) >= 9, rows
     for estimate, lower, upper, exact in rows:

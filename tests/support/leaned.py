@@ -326,8 +326,8 @@ class Exact:
         return np.asarray(np.divide(f @ summed, mass, out=np.full(len(mass), np.nan), where=mass > 0.0))
 
 
-def asked_of(name: str) -> list[Asked]:
-    """What is asked of a kind of stream: every question once, under a decay and of sources by lot."""
+def asked_of(name: str, *, every: bool = False) -> list[Asked]:
+    """What is asked of a kind of stream: every other question, or all, each under a decay and of sources by lot."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     found: list[Asked] = []
     for question, settings in QUESTIONS.items():
@@ -340,7 +340,7 @@ def asked_of(name: str) -> list[Asked]:
             for asked in TIMES_ASKED
         ]
         found.append(possible[int(rng.integers(len(possible)))])
-    return found
+    return found if every else found[list(KINDS).index(name) % 2 :: 2]
 
 
 def count(

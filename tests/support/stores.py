@@ -29,9 +29,10 @@ TABLES = ["wane", "streams", "epochs", "sources", "heads", "segments", "sketches
 TABLES += ["runs", "files", "rejects"]
 BY_EPOCH = ("by-epoch",)  # a family of sketches by source and epoch
 
-# Children fork from a server that has imported everything and holds no thread and no connection.
+# Children fork from a server that has imported everything (pyarrow pandas, kernels numba) and holds no thread and no
+# connection.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pytest", "pandas", "tests.support.stores"])  # pyarrow imports pandas when first used
+PROCESSES.set_forkserver_preload(["pytest", "pandas", "tests.support.warm"])
 
 
 def events(rows: Rows) -> Events:
