@@ -1,4 +1,4 @@
-"""Import this in a process that others fork from: what is loaded when it is first used is loaded then for all of them."""
+"""Import this in a process that others fork from: what is loaded when it is first used is then loaded for them all."""
 
 from __future__ import annotations
 
