@@ -122,7 +122,7 @@ def test_health_tells_of_runs_rejects_and_sizes(view: View) -> None:
     assert 0 < int(metrics["Distinct events, about"].replace(",", "")) <= rows
     assert re.search(r"[\d,]+ of [\d,]+ rows \([\d.]+%\) were rejected, most of them because: ", view.text)
     tables = view.page.locator("[data-testid=stDataFrame] canvas table")
-    tables.nth(2).wait_for(state="attached")
+    tables.nth(3).wait_for(state="attached")
     told = "\n".join(tables.all_text_contents())
     for part in ("sample", "bytes a sketch", "rejected", "2106"):
         assert part in told, told
