@@ -13,7 +13,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def cases(source: int) -> list[Case]:
     return found
 
 
-def sampled(stream: Generated, repeats: Any = None) -> Sample:
+def sampled(stream: Generated) -> Sample:
     """The sample of all batches, and of all rows the totals."""
     names, found = [f"site-{number:02}" for number in range(stream.sources)], list[Sample]()
     for batch in stream.batches():
@@ -174,7 +174,7 @@ def main() -> None:
         f"{size['by_source']:,} by source ({len(sample.totals.by_source):,} slices), {size['by_class']:,} by class of "
         f"value.\n\n"
         + table(HEAD, widths(sample, stream, cases(source), moments))
-        + f"\n\nOne source, a {'twentieth'} of the stream: the sum, {DECAYS[0]}, by the length of the slices of all "
+        + f"\n\nOne source, a twentieth of the stream: the sum, {DECAYS[0]}, by the length of the slices of all "
         "sources' totals.\n\n"
         + table(
             ("hours", "slices", "bytes", "median %", "worst %"),

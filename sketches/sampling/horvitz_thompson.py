@@ -10,11 +10,8 @@ There are two ways to compute them, and `sketches.sampling.inquiry` picks the ch
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -35,8 +32,6 @@ _FEW_ROWS: Final = 8  # as one in so many, rows are copied together before they 
 _MOST_UNSEEN: Final = 1e150  # so that its square is a number; beside it nothing else counts
 _ROUNDING: Final = 1e-12  # of a sum, relatively
 MOST_ERROR: Final = 1e-3  # of a sum from a cover of chunks, relatively; else it is computed by row
-_THREADS: Final = min(4, os.cpu_count() or 1)
-_THREADED_FROM: Final = 50_000  # rows from which threads are worth their start
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,16 +175,6 @@ def cover_error(coefficients: Coefficients, cover: Cover, linear: Floats) -> Flo
         off = cover.faint_error[:, None] * whole
         faint = np.where(off > 0.0, off / sums, 0.0)
     return np.asarray(error + faint.max(axis=1))
-
-
-def in_threads(add: Callable[[slice], None], times: int, rows: int) -> None:
-    """Deal out a pass over the rows for each of many times to a few threads, a stretch of times to each."""
-    if times < 2 * _THREADS or rows < _THREADED_FROM:
-        add(slice(0, times))
-        return
-    edges = np.linspace(0, times, 4 * _THREADS + 1).astype(int).tolist()  # later times take longer
-    with ThreadPoolExecutor(_THREADS) as threads:
-        list(threads.map(add, [slice(*ends) for ends in pairwise(edges)]))
 
 
 def largest_unseen(sample: PoissonSample, decay: Decay, as_of: Ints, per: Literal["unit", "event"]) -> Unseen:
