@@ -10,10 +10,8 @@ RUN apt-get update \
 
 # The packages wane needs change seldom, its sources often: so they are layers of their own.
 WORKDIR /src
-COPY pyproject.toml ./
-RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
-        > requirements.txt \
-    && pip install --no-cache-dir -r requirements.txt
+COPY pyproject.toml requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
 
 COPY wane.py ./
 COPY sketches sketches
@@ -26,24 +24,25 @@ RUN pip install --no-cache-dir --no-deps .
 # The mounted folder must belong to this user: docker build --build-arg UID="$(id -u)" -t wane .
 ARG UID=1000
 RUN useradd --uid "$UID" --create-home wane \
-    && install -d -o wane -g wane /data /var/cache/wane
+    && install -d -o wane -g wane /data /var/cache/wane /usr/local/share/wane
 USER wane
 WORKDIR /data
 VOLUME /data
 
-# numba keeps compiled kernels here, because the user cannot write beside the sources. The demo fills the cache, and the
-# build fails if this image cannot do its job.
+# numba keeps compiled kernels here, because the user cannot write beside the sources; Java's classes are in share/wane.
+# Then the demo: the build fails if this image cannot do its job.
 ENV NUMBA_CACHE_DIR=/var/cache/wane
+RUN python -m ingest.driver.prepare
 RUN wane demo --folder /tmp/demo --calls 20000 --no-dashboard && rm -rf /tmp/demo
 
 # Process 1 gets no other signal than those it asks for, and Python asks for this one.
 STOPSIGNAL SIGINT
 
-# A dashboard must answer; any other command needs Java, wane's packages and a folder to write to.
+# A dashboard must answer at the port it was given; any other command needs Java and a folder to write to.
 HEALTHCHECK --interval=1m --timeout=30s --start-period=1m CMD \
     if grep -qxz dashboard /proc/1/cmdline; \
-    then python -c 'from urllib.request import urlopen; urlopen("http://127.0.0.1:8501/_stcore/health", timeout=20)'; \
-    else java -version && wane --help && test -w /data; \
+    then python -m dashboard.health_check; \
+    else java -version && test -w /data; \
     fi
 
 ENTRYPOINT ["wane"]

@@ -2,12 +2,16 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 3 --dist worksteal
-BENCHMARKS ?= start build families ecm answers size coverage thinned leaned audit query ingest dashboard
+BENCHMARKS ?= start build families ecm answers size coverage thinned leaned audit query wide ingest dashboard
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.stamp-run
 DEV := $(VENV)/.stamp-test
+CLASSES := $(VENV)/share/wane/spark-classes.jsa
+
+# Where it is set, as in many images, each of the dozens of processes of a test run compiles all its imports anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -17,7 +21,7 @@ DEV := $(VENV)/.stamp-test
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-setup: java $(RUN) ## Prepare .venv with all that running needs, .venv/bin/wane included
+setup: java $(RUN) $(CLASSES) ## Prepare .venv with all that running needs, .venv/bin/wane included
 
 demo: setup ## Generate events, ingest them with Spark, ask, and open the dashboard; leaves wane-demo
 	@test ! -e wane-demo || { echo "Removing the wane-demo of an earlier demo"; rm -rf wane-demo; }
@@ -28,7 +32,7 @@ check: lint ## Check what can be checked in two minutes: lint, and the tests tha
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow' --ignore=tests/test_spark_agreement.py \
 		--ignore-glob='$(CURDIR)/tests/ingest/test_*.py' --ignore-glob='$(CURDIR)/tests/dashboard/test_*.py'
 
-test: java browser ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
+test: java browser $(CLASSES) ## Run the tests and doctests; make test PYTEST_ARGS="-k decay -x" for some
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --ignore-glob='$(CURDIR)/tests/dashboard/test_*.py'
 	$(BIN)/python -m pytest tests/dashboard --ignore=tests/dashboard/unit  # a browser wants the machine to itself
 
@@ -38,7 +42,7 @@ lint: $(DEV) ## Check style, formatting, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: java $(DEV) ## Run the benchmarks; make bench BENCHMARKS=build for one of them
+bench: java $(DEV) $(CLASSES) ## Run the benchmarks; make bench BENCHMARKS=build for one of them
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 clean: ## Remove caches and build products; .venv stays
@@ -58,6 +62,10 @@ $(DEV): pyproject.toml
 	@$(call install,-e '.[test]')
 	@$(BIN)/python -m scripts.compile_bytecode
 	@touch $@ $(RUN)
+
+$(CLASSES): pyproject.toml | $(RUN)
+	@echo "Compiling what ingest runs, once"
+	@$(BIN)/python -m ingest.driver.prepare
 
 # A virtual environment whose Python no longer starts is made anew.
 define make_venv

@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dashboard import LOOPBACK, PORT
+from dashboard import PORT
+from dashboard.options import access_of
+from dashboard.options import add_options as add_dashboard_options
 from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
-from sketches.question_options import add_options, question_of, seconds
+from sketches.question_options import add_options, seconds
 from sketches.vocabulary import EXAMPLES
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. The exit code is 0, or 2 where the user can correct the command; ingest has further ones."""
     options = _parser().parse_args(arguments)
     try:
+        if getattr(options, "store", None) == "":
+            raise QuestionError("--store is empty; it must be the store's file, like wane.duckdb")
         code = options.run(options)
     except WaneError as error:
         print(f"wane: {error}", file=sys.stderr)
@@ -128,6 +132,13 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--source", action="append", default=[], metavar="S", help="only this source; may be given several times")
     add("--other", metavar="SOURCE", help="the second source of an inner product")
     add_options(query)
+    add(
+        "--by",
+        metavar="FIELD",
+        help="the answer of each source (--by source), or of each value of a field, ranked; "
+        "--top K says how many are listed",
+    )
+    add("--smallest", action="store_true", help="with --by: the smallest answers first")
     add("--family", metavar="F", help="answer from this family instead of the one wane picks")
     add("--json", action="store_true", help="print JSON")
     query.set_defaults(run=_query)
@@ -166,18 +177,9 @@ def _dashboard_options(commands: argparse._SubParsersAction[argparse.ArgumentPar
         "show a store in the browser: choose a decay, and see the answer and its bounds change",
         "wane dashboard --store wane.duckdb",
         "It only reads the store and makes no request to other servers. Only this machine can open it, unless --host "
-        "says otherwise. It has no log-in",
+        "says otherwise; then it needs a log-in, --token-file",
     )
-    add = dashboard.add_argument
-    add("--store", required=True, metavar="FILE", help="the store's DuckDB file; it need not exist yet")
-    add("--port", type=int, default=PORT, metavar="N", help=f"the port to listen at (default {PORT})")
-    add(
-        "--host",
-        default=LOOPBACK,
-        metavar="ADDRESS",
-        help=f"the address to listen at (default {LOOPBACK}, only this machine)",
-    )
-    add("--verbose", action="store_true", help="log how long each redraw took")
+    add_dashboard_options(dashboard)
     dashboard.set_defaults(run=_dashboard)
 
 
@@ -207,7 +209,7 @@ def _forget(options: argparse.Namespace) -> None:
     from sketches.units import SECOND
     from store import Store, forget
 
-    stored = Store(options.store).catalogue().streams.get(options.stream)
+    stored = Store(options.store).catalogue(options.stream).streams.get(options.stream)
     unit = SECOND if stored is None else stored.unit
     begin, end = (None if text is None else _moment(text, unit) for text in (options.begin, options.end))
     found = forget(options.store, options.stream, sources=options.source, begin=begin, end=end)
@@ -215,19 +217,14 @@ def _forget(options: argparse.Namespace) -> None:
 
 
 def _query(options: argparse.Namespace) -> None:
-    from sketches.units import SECOND
-    from store import Store
+    from store.serving.patience import saying
+    from store.serving.query_command import ask
+    from store.serving.store import Store
 
-    store = Store(options.store)
-    with store.held_open():
-        stored = store.catalogue().streams.get(options.stream)
-        unit = SECOND if stored is None else stored.unit
-        moment = None if options.as_of is None else _moment(options.as_of, unit)
-        question = question_of(options, moment)
-        answer = store.ask(options.stream, question, sources=options.source, family=options.family, other=options.other)
+    with saying(f"Reading the sketches of {options.stream}, and answering"):
+        answer, unit = ask(Store(options.store), options, datetime.now(UTC))
     if not options.json:
-        for line in answer.lines(unit):
-            print(line)
+        print(*answer.lines(unit), sep="\n")
         return
     shape = answer.as_dict()
     if options.aggregate == "heavy-hitters":
@@ -242,9 +239,11 @@ def _moment(text: str, unit: TimeUnit) -> int:
 
 
 def _info(options: argparse.Namespace) -> None:
+    from store.serving.patience import saying
     from store.serving.report import report, report_lines
 
-    found = report(Path(options.store))
+    with saying("Reading and checking every sketch"):
+        found = report(Path(options.store))
     if options.json:
         print(json.dumps(found, ensure_ascii=False, default=str))
         return
@@ -277,11 +276,12 @@ def _ingest(options: argparse.Namespace) -> int:
     from ingest.driver.progress import Progress
     from ingest.driver.run_options import RunOptions
     from ingest.driver.settings import SettingsError, read_settings
+    from ingest.driver.start_times import StartTimes, process_begun
     from store import StoreBusyError
     from store.locks import RunningError
 
     settings = read_settings(options.config)
-    progress = Progress(quiet=options.quiet or options.json)
+    progress = Progress(quiet=options.quiet or options.json, start=StartTimes(process_begun()))
     chosen = RunOptions(
         options.master,
         options.stream,
@@ -355,15 +355,16 @@ def _demo(options: argparse.Namespace) -> None:
     print(f"  wane info --store {store}")
     print(f"  wane dashboard --store {store}")
     if not options.no_dashboard:
+        from dashboard.access import Access
         from dashboard.launch import serve
 
-        serve(store, port=options.port)
+        serve(store, Access(port=options.port))
 
 
 def _dashboard(options: argparse.Namespace) -> None:
     from dashboard.launch import serve
 
-    serve(options.store, host=options.host, port=options.port, verbose=options.verbose)
+    serve(options.store, access_of(options), raw=options.raw, verbose=options.verbose)
 
 
 if __name__ == "__main__":

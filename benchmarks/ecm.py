@@ -186,7 +186,6 @@ def _distributed(streams: dict[str, Keys]) -> str:
                             keeping,
                             epsilon,
                             nodes,
-                            tree[0].depth,
                             f"{mean:.4f}",
                             f"{mean / alone:.3f}",
                             f"{joined:.4f}",
@@ -195,9 +194,9 @@ def _distributed(streams: dict[str, Keys]) -> str:
                     )
     picture("ecm-nodes.svg", errors, "nodes", "mean error of point queries", log_x=True)
     picture("ecm-network.svg", sent, "nodes", "MB sent", log_x=True, log_y=True)
-    header = ("stream", "counters", "ε", "nodes", "levels", "mean error", "to one node", "self-join error", "MB sent")
+    header = ("stream", "counters", "ε", "nodes", "mean error", "to one node", "self-join error", "MB sent")
     return (
-        f"Distributed over nodes at random and aggregated in a binary tree (E's Table 4 and Figures 5 and 6), the last "
+        f"Distributed over nodes at random and merged in a binary tree (E's Table 4 and Figures 5 and 6), the last "
         f"{FEW:,} arrivals, δ = 0.1. Randomised waves lose nothing and send much more.\n\n"
         + table(header, found)
         + "\n\n![Error against nodes](img/ecm-nodes.svg)\n\n![Bytes sent against nodes](img/ecm-network.svg)"

@@ -33,8 +33,8 @@ from benchmarks.report import publish, table
 from sketches import Estimate, Events, Question
 from sketches.decay.functions import LastEvents
 from sketches.errors import UnanswerableError
-from sketches.family import Built, Promise
 from sketches.predicate import Predicate, Range
+from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER
 from sketches.registry import FAMILIES
 from store import EpochSketches, Run, SketchTables, Store, Stream, commit
@@ -139,7 +139,7 @@ def sketched(kept: Kept, source: str, start: int, rows: Rows, seed: int) -> Epoc
     for name, family in FAMILIES.items():
         given = {"epsilon": 0.05, "seed": seed} | settings[name]
         given |= {"span": EPOCH} if name in ("histogram", "qdigest") else {}
-        sketches.append(family.build(events, **given))
+        sketches.append(family.partial(events, np.zeros(len(events), np.int32), [source], **given))
     ends = int(rows.t.min()), int(rows.t.max())
     return EpochSketches(source, start, EPOCH, len(rows), float(rows.w.sum()), *ends, sketches)
 
@@ -273,12 +273,13 @@ def promises(store: Store, asked: Asked) -> dict[str, float]:
     """What each family that the planner considers says of itself."""
     held = store.catalogue().streams[asked.kept.name]
     sources = asked.sources or tuple(held.sources)
-    other = holdings_of(held, [asked.other]) if asked.other else None
+    holdings = holdings_of(held, sources), holdings_of(held, [asked.other]) if asked.other else None
     newest = held.newest(sources)
     past = newest is not None and asked.question.as_of is not None and asked.question.as_of < newest
     found = {}
     for name, family in FAMILIES.items():
-        built = Built(held.described[name], held.described, EPOCH, held.weighted, holdings_of(held, sources), other)
+        stream = holdings_of(held, held.sources), held.formats.get(name, 0)
+        built = Built(held.described[name], held.described, EPOCH, held.weighted, *holdings, *stream)
         promise: Promise | None = family.promise(asked.question, built, past=past)
         if promise is not None:
             found[name] = promise.width

@@ -33,6 +33,7 @@ from benchmarks.size import totals
 from benchmarks.streams import Batch
 from sketches import Events, Question, Sample
 from store import Run, SketchTables, Store, Stream, commit
+from store.serving.split_answer import SplitAnswer
 from store.writing.run import EPOCHS, SKETCHES
 
 DAYS = 30
@@ -266,15 +267,13 @@ def ranked_row(built: Built, store: Store, peer: duckdb.DuckDBPyConnection) -> t
     """All sources by their decayed sums."""
     asked = replace(EXPONENTIAL_SUM, name=f"all {len(built.names)} sources ranked", template=RANKED, times_faster=30)
 
-    def ours(step: int) -> dict[str, Any]:
-        question = asked.question(step)
-        return {name: store.ask(STREAM, question, sources=[name]).estimate for name in built.names}
+    def ours(step: int) -> SplitAnswer:
+        return store.split(STREAM, asked.question(step), top=len(built.names))
 
-    found, truth = ours(0), exact(peer, asked.sql, built.newest)
-    inside = sum(
-        bool(holds(found[built.names[int(at)]].lower, mass, found[built.names[int(at)]].upper)) for mass, at in truth
-    )
-    times = race(ours, lambda: exact(peer, asked.sql, built.newest), 2)
+    split, truth = ours(0).split, np.array(exact(peer, asked.sql, built.newest))
+    at = truth[:, 1].astype(np.intp)  # sources are numbered in the order of their names
+    inside = int(np.sum(holds(split.lower[at], truth[:, 0], split.upper[at])))
+    times = race(ours, lambda: exact(peer, asked.sql, built.newest), 3)
     return row(asked, *times, f"{inside} of {len(truth)}")
 
 

@@ -15,12 +15,12 @@ from dashboard.view import (
     MOST_COMPARED,
     NEWEST,
     View,
+    at_first,
     by_number,
     check_decay,
     check_number,
     check_span,
     check_tau,
-    check_where,
     fitting,
     number,
 )
@@ -29,20 +29,22 @@ from sketches.decay import parse_decay
 from sketches.durations import format_number
 from sketches.errors import QuestionError, WaneError
 from sketches.units import SECOND
-from sketches.vocabulary import COUNTINGS, MEASURES
+from sketches.vocabulary import COUNTINGS
 from store.serving.catalogue import Catalogue
 from store.serving.timeline import read_moment
 
 LONGEST_TEXT: Final = 700  # characters of one parameter in the address
+ALWAYS: Final = ("stream", "aggregate", "decay")  # written out: what is usual depends on the stream
 MOST_TEXTS: Final = 200  # values of one parameter in the address
 
 
 def to_parameters(view: View) -> dict[str, list[str]]:
-    """The view as parameters of an address. Usual choices are left out, except for the stream and the decay."""
+    """The view as parameters of an address. Usual choices are left out, except for those that differ
+    between streams."""
     found: dict[str, list[str]] = {}
     for field in fields(View):
         value = getattr(view, field.name)
-        if value != field.default or field.name in ("stream", "decay"):
+        if value != field.default or field.name in ALWAYS:
             texts = list(value or ("",)) if isinstance(value, tuple) else [parameter_text(value)]
             found[field.name.replace("_", "-")] = texts
     return found
@@ -50,7 +52,7 @@ def to_parameters(view: View) -> dict[str, list[str]]:
 
 def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) -> tuple[View, list[str]]:
     """The view that an address asks for, as far as the store has it, and one sentence for each choice that is wrong."""
-    view, problems = View(), []
+    view, problems, read = View(), [], set()
     names = {field.name for field in fields(View)}
     for key, texts in given.items():
         name = key.replace("-", "_")
@@ -63,12 +65,15 @@ def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) ->
             if not all(text.isascii() or text.encode(errors="ignore").decode() == text for text in texts):
                 raise QuestionError("it has characters that do not exist")
             view = replace(view, **{name: _READERS[name](list(texts))})
+            read.add(name)
         except WaneError as error:
             problems.append(f"The address asks for {quoted(key)} = {quoted(', '.join(texts))}: {quoted(error)}.")
     if view.window and by_number(parse_decay(view.decay or "none")):
         problems.append(f"The address asks for a window and for {quoted(view.decay)}, which is a window by itself.")
         view = replace(view, window="")
     view, more = fitting(_with_own_window(view), catalogue)
+    if "aggregate" not in read and not view.of and view.stream in catalogue.streams:
+        view = at_first(view, catalogue.streams[view.stream])
     return view, problems + more
 
 
@@ -136,9 +141,11 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "stream": _one,
     "source": lambda texts: tuple(text for text in texts if text),
     "aggregate": _choice(*AGGREGATES),
-    "of": _choice(*MEASURES),
+    "of": _one,
     "counting": _choice(*COUNTINGS),
-    "where": lambda texts: check_where(_one(texts)),
+    "where": lambda texts: _one(texts).strip(),
+    "by": _one,
+    "smallest": lambda texts: _choice("on", "off")(texts) == "on",
     "tau": lambda texts: check_tau(_one(texts)),
     "phi": _between(0.001, 0.999),
     "value": _one,

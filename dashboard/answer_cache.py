@@ -1,6 +1,7 @@
 """The answers of one store, shared by all sessions of the server. Pages ask here; recent answers are kept.
 
-An answer belongs to a generation of the store. It is used until the store changes or newer answers take its place.
+An answer belongs to a commit of the store, known by its random name. It is used until the store changes or newer
+answers take its place. Sessions that ask for the same at once wait for one answer; others do not wait for each other.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ import numpy as np
 from dashboard.view import PARAMETERS, View, by_number
 from sketches.arrays import Floats, Ints
 from sketches.errors import QuestionError, WaneError
-from sketches.estimate import Curve, Series
+from sketches.estimate import Curve, Group, Series
 from sketches.events import Kind
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
 from store import Answer, Provenance, Store
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles, raw_files
-from store.database import WAIT
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.report import report
-from store.serving.resolving import resolved
-from store.serving.selection import kind_of_values
+from store.serving.resolving import refuse_threshold, resolved
+from store.serving.split_answer import SplitAnswer
 from store.serving.timeline import extent, moments, silences
 
 KEPT: Final = 500  # answers
+PATIENCE: Final = 5.0  # seconds that a page waits for another process before it says which one holds the store
 POINTS: Final = 200  # of a series
 POINTS_OF_QUANTILES: Final = 60  # each of which is searched for
 POINTS_OF_JOINS: Final = 24  # each of which costs a whole answer
@@ -46,10 +47,12 @@ Sketches = tuple[tuple[str, ...], str]  # sources and family
 class AnswerCache:
     """A store and its recent answers. Methods take the view of a session and the stream that it shows."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, raw: Sequence[str] = ()) -> None:
         self.path = path
-        self.store = Store(path)
+        self._raw = tuple(raw)  # the folders whose files Audit may read
+        self.store = Store(path, wait=PATIENCE)
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._under_way: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
         self._page = threading.local()  # each page is drawn by a thread of its own
         self._exact: Exact | None = None
@@ -58,9 +61,13 @@ class AnswerCache:
     def catalogue(self) -> Catalogue:
         return self.store.catalogue()
 
-    def begin(self) -> None:
-        """Count the time spent on answers from zero: a page is drawn from here on."""
+    def begin(self, pause: Callable[[], object] = lambda: None) -> None:
+        """Count the time spent on answers from zero: a page is drawn from here on.
+
+        `pause` is called before each answer that has to be found. It may raise, where the page is not wanted any more.
+        """
         self._page.spent = 0.0
+        self._page.pause = pause
 
     @property
     def spent_ms(self) -> float:
@@ -77,7 +84,7 @@ class AnswerCache:
 
     def is_ready(self, view: View) -> bool:
         """Whether the sketches that answer the view are loaded. If not, the first answer may take seconds."""
-        key = (self.catalogue().generation, ("loaded", view.stream, self._needed(view)))
+        key = (self.catalogue().name, ("loaded", view.stream, self._needed(view)))
         with self._lock:
             return key in self._kept
 
@@ -99,7 +106,7 @@ class AnswerCache:
         if stream is None:
             return ()
         try:
-            question = view.question(stream.unit)
+            question = view.question(stream)
         except QuestionError:  # the view still lacks a threshold or a value
             question = Question("sum", view.fading)
         try:
@@ -122,20 +129,18 @@ class AnswerCache:
 
     def question(self, view: View, stream: StoredStream) -> Question:
         """The question of a view with all that the stream's settings say: what it counts and what it is of."""
-        return resolved(view.question(stream.unit), stream, lambda: self._kind(stream))
+        return resolved(view.question(stream), stream, lambda: self._kind(stream))
 
     def _kind(self, stream: StoredStream) -> Kind | None:
         """What the values of a stream are."""
         stated = stream.described.get("kind")
-        if stated in list(Kind):
-            return Kind(stated)
-        return self._once(("kind", stream.name), lambda: kind_of_values(self.path, stream, WAIT))
+        return Kind(stated) if stated in list(Kind) else self.store.kind(stream.name)
 
     def ask(
         self, view: View, stream: StoredStream, question: Question | None = None, *, charted: bool = False
     ) -> Answer:
         """The number of a view, or the answer to another question; `charted` where it stands beside its series."""
-        asked = question or view.question(stream.unit)
+        asked = question or view.question(stream)
         other = _second_source(view, asked)
         return self._once(
             ("ask", view.stream, view.source, view.family, other, asked, charted),
@@ -159,13 +164,46 @@ class AnswerCache:
 
     def series(self, view: View, stream: StoredStream, as_of: Ints) -> tuple[Series, Provenance]:
         """The number of a view at many as-of times."""
-        question = replace(view.question(stream.unit), as_of=None)
+        question = replace(view.question(stream), as_of=None)
         other = _second_source(view, question)
         return self._once(
             ("series", view.stream, view.source, view.family, other, question, as_of.tobytes()),
             lambda: self.store.series(
                 view.stream, question, as_of, sources=view.source, family=view.family or None, other=other
             ),
+        )
+
+    def split(self, view: View, stream: StoredStream, top: int | None = None) -> SplitAnswer:
+        """The answer of each group that the view splits by, the first of them listed, and of all others as one."""
+        question, most = view.question(stream), view.groups if top is None else top
+        return self._once(
+            ("split", view.stream, view.source, view.family, view.by, view.smallest, question, most),
+            lambda: self.store.split(
+                view.stream,
+                question,
+                by=view.by,
+                sources=view.source,
+                family=view.family or None,
+                top=most,
+                smallest=view.smallest,
+                others=True,
+            ),
+        )
+
+    def series_by(self, view: View, stream: StoredStream, as_of: Ints) -> dict[Group, Series]:
+        """The numbers of the listed groups at many as-of times."""
+        question = view.question(stream)
+        return self._once(
+            ("series by", view.stream, view.source, view.by, view.smallest, view.groups, question, as_of.tobytes()),
+            lambda: self.store.series_by(
+                view.stream,
+                question,
+                as_of,
+                view.by,
+                sources=view.source,
+                top=view.groups,
+                smallest=view.smallest,
+            )[0],
         )
 
     def quantiles(self, view: View, stream: StoredStream, shares: Floats = SHARES) -> tuple[Curve, Provenance]:
@@ -189,6 +227,7 @@ class AnswerCache:
     def thresholds(self, view: View, stream: StoredStream, at: Floats) -> tuple[Curve, Provenance]:
         """The view's sum, count or mean at or above every threshold; one by one where the family draws no curve."""
         question, together = _of_all(view, stream, view.curve), view.band == "all"
+        refuse_threshold(question)
 
         def find() -> tuple[Curve, Provenance]:
             family = view.family or None
@@ -228,7 +267,7 @@ class AnswerCache:
 
     def raw_files(self, stream: str) -> RawFiles:
         """The raw files that a stream was read from, and which of them are still there."""
-        return raw_files(self.path, stream)
+        return raw_files(self.path, stream, self._raw)
 
     def exact(self, raw: RawFiles) -> Exact:
         """The events of the raw files. They stay in memory until those of other files are asked for."""
@@ -263,20 +302,36 @@ class AnswerCache:
         return moments(min(first, last), last, _points(view))
 
     def _once(self, key: Hashable, find: Callable[[], Found]) -> Found:
-        """What `find` gives; kept under this key until the store's generation changes."""
-        whole = (self.store.catalogue().generation, key)
+        """What `find` gives; kept under this key until the next commit."""
+        commit = self.store.catalogue().name
+        whole = (commit, key)
         with self._lock:
             if whole in self._kept:
                 self._kept.move_to_end(whole)
                 return self._kept[whole]  # type: ignore[no-any-return]
-        begun = time.perf_counter()
-        found = find()
-        self._page.spent = self._spent + time.perf_counter() - begun
+        getattr(self._page, "pause", lambda: None)()
         with self._lock:
-            self._kept[whole] = found
+            under_way = self._under_way.setdefault(whole, threading.Lock())
+        with under_way:
+            with self._lock:
+                if whole in self._kept:  # another session asked for the same
+                    return self._kept[whole]  # type: ignore[no-any-return]
+            begun = time.perf_counter()
+            try:
+                found = find()
+            finally:
+                self._page.spent = self._spent + time.perf_counter() - begun
+                with self._lock:
+                    self._under_way.pop(whole, None)
+            if self.store.catalogue().name == commit:  # or else it may be of the commit that came meanwhile
+                self._keep(whole, found)
+        return found
+
+    def _keep(self, key: Hashable, found: Any) -> None:
+        with self._lock:
+            self._kept[key] = found
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return found
 
 
 def _second_source(view: View, question: Question) -> str | None:
@@ -290,7 +345,7 @@ def _second_source(view: View, question: Question) -> str | None:
 
 def _of_all(view: View, stream: StoredStream, aggregate: str) -> Question:
     """An aggregate of all that the view asks about, under its decay."""
-    return replace(view, aggregate=aggregate, tau="").question(stream.unit)
+    return replace(view, aggregate=aggregate, tau="").question(stream)
 
 
 def _thinned(places: Floats) -> Floats:

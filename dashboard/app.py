@@ -5,20 +5,20 @@ wane dashboard --store wane.duckdb
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
 from dashboard import components, notices, session, wording
 from dashboard.answer_cache import AnswerCache
-from dashboard.screens import audit, compare, distribution, explore, health, top_values
+from dashboard.screens import audit, compare, distribution, explore, health, leaderboard, top_values
+from dashboard.shared import shared_answers
 from sketches.errors import WaneError
+from store.database import StoreBusyError
 from store.serving.catalogue import Catalogue
 
 CRESCENT = '<path fill="#4c6ef5" d="M21 3a13 13 0 1 0 8 18A11 11 0 0 1 21 3z"/>'
@@ -28,31 +28,26 @@ NAME = (
     '<text x="38" y="24" font-family="sans-serif" font-size="24" font-weight="600" fill="#4c6ef5">wane</text></svg>'
 )
 LOG = logging.getLogger("wane.dashboard")
-NO_STORE, UNREADABLE = -1, -2  # in place of a generation
+NO_STORE, UNREADABLE = ("", "no store"), ("", "unreadable")  # in place of the names of a store and its commit
 LOOK_AGAIN = 2.0  # seconds between looks at whether the store has changed
 
 Draw = Callable[[AnswerCache, Catalogue], None]
 
 
-@st.cache_resource
-def shared_answers(path: str) -> AnswerCache:
-    """One cache for all sessions: sketches are loaded once, and each answer is found once."""
-    gc.freeze()  # the garbage collector need not look again at a million objects of libraries
-    return AnswerCache(Path(path))
-
-
-def main(path: str) -> None:
+def main(path: str, raw: Sequence[str] = ()) -> None:
     st.set_page_config("wane", MOON, layout="wide", initial_sidebar_state="auto")
     st.logo(NAME, size="large")
-    answers = shared_answers(path)
+    answers = shared_answers(path, raw)
     pages = [
         _page(answers, explore.page, "Explore", ":material/monitoring:", "explore", default=True),
+        _page(answers, leaderboard.page, "Leaderboard", ":material/trophy:", "leaderboard"),
         _page(answers, distribution.page, "Distribution", ":material/stacked_line_chart:", "distribution"),
-        _page(answers, top_values.page, "Top values", ":material/leaderboard:", "top-values"),
+        _page(answers, top_values.page, "Top values", ":material/bar_chart:", "top-values"),
         _page(answers, compare.page, "Compare", ":material/compare_arrows:", "compare"),
         _page(answers, health.page, "Health", ":material/ecg_heart:", "health"),
         _page(answers, audit.page, "Audit", ":material/fact_check:", "audit"),
     ]
+    st.session_state["explore page"] = pages[0]
     st.navigation(pages, position="top").run()
 
 
@@ -63,10 +58,10 @@ def _page(answers: AnswerCache, draw: Draw, title: str, icon: str, path: str, *,
 def run(answers: AnswerCache, draw: Draw) -> None:
     """Draw one page: bring the session in line with address and store, draw, and write the view into the address."""
     begun = time.perf_counter()
-    answers.begin()
+    answers.begin(session.pause)
     catalogue = _catalogue(answers)
     if catalogue is None:
-        watch(answers, UNREADABLE if answers.path.exists() else NO_STORE)
+        watch(answers, None)
         return
     for problem in session.begin(catalogue):
         st.warning(problem, icon=":material/link_off:")
@@ -77,16 +72,16 @@ def run(answers: AnswerCache, draw: Draw) -> None:
             "file names. This page shows them as soon as the run commits.",
             "wane ingest --config wane.toml",
         )
-        watch(answers, catalogue.generation)
+        watch(answers, catalogue)
         return
     with components.guarded():
         if draw is not health.page and not answers.is_ready(session.view()):
-            with st.spinner("Loading and merging sketches …", show_time=True):
+            with components.working("Loading and merging sketches"):
                 answers.prepare(session.view())
         draw(answers, catalogue)
     session.publish()
     with st.sidebar:
-        watch(answers, catalogue.generation)
+        watch(answers, catalogue)
     LOG.debug("drawn in %.1f ms, of it %.1f ms for answers", (time.perf_counter() - begun) * 1e3, answers.spent_ms)
 
 
@@ -102,28 +97,38 @@ def _catalogue(answers: AnswerCache) -> Catalogue | None:
         return None
     try:
         return answers.catalogue()
+    except StoreBusyError as error:
+        notices.empty(
+            "Another process holds the store", f"{wording.safe(error)}. This page shows the store as soon as it can."
+        )
+        return None
     except WaneError as error:
         notices.empty("This store cannot be read", wording.safe(error))
         return None
 
 
-def watch(answers: AnswerCache, generation: int) -> None:
-    """Draw the page again when the store has changed, unless that is switched off."""
+def watch(answers: AnswerCache, shown: Catalogue | None) -> None:
+    """Draw the page again when the store has changed, unless that is switched off; None: there is nothing to show."""
     refreshing = "view" not in st.session_state or session.view().refresh
+    before = _name_now(answers) if shown is None else shown.name
 
     @st.fragment(run_every=LOOK_AGAIN if refreshing else None)
     def look() -> None:
-        try:
-            now = answers.catalogue().generation if answers.path.exists() else NO_STORE
-        except WaneError:
-            now = UNREADABLE
-        if refreshing and now != generation:
+        if refreshing and _name_now(answers) != before:
             st.rerun()
-        text = f"generation {generation:,}" if generation >= 0 else "waiting for a store"
+        text = "waiting for a store" if shown is None else f"generation {shown.generation:,}"
         st.caption(f":green[●] live, {text}" if refreshing else f":gray[●] refreshing is off, {text}")
 
     look()
 
 
+def _name_now(answers: AnswerCache) -> tuple[str, str]:
+    """The random names of the store and of its last commit."""
+    try:
+        return answers.catalogue().name if answers.path.exists() else NO_STORE
+    except WaneError:
+        return UNREADABLE
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

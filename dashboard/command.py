@@ -6,23 +6,26 @@ import shlex
 from pathlib import Path
 
 from dashboard.address import parameter_text
-from dashboard.view import NEWEST, OF, PARAMETERS, View
+from dashboard.measures import OF
+from dashboard.view import NEWEST, PARAMETERS, View
 
 
-def command(view: View, store: Path | str, family: str = "") -> str:
+def command(view: View, store: Path | str, family: str = "", *, split: bool = False) -> str:
     """The `wane query` that gives the number this view shows; `family` is the one that gave it, where wane by itself
-    would pick another."""
+    would pick another. With `split`, the one that gives the number of each group."""
     arguments = ["wane", "query", *_option("store", str(store)), *_option("stream", view.stream)]
     for source in view.source:
         arguments += _option("source", source)
     arguments += ["--aggregate", view.aggregate, "--decay", view.fading.spec]
     needed = PARAMETERS.get(view.aggregate, ())
     if view.aggregate in OF and view.of:
-        arguments += ["--of", view.of]
+        arguments += _option("of", view.of)
     if view.counting:
         arguments += ["--counting", view.counting]
     if view.where:
         arguments += _option("where", view.where)
+    if split and view.by:
+        arguments += ["--by", view.by, "--top", str(view.groups), *(["--smallest"] if view.smallest else [])]
     for name in ("tau", "value", "low", "high", "other"):
         if name in needed and getattr(view, name):
             arguments += _option(name, getattr(view, name))

@@ -8,8 +8,8 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, replace
 from datetime import tzinfo
 from typing import Any, Final
 
@@ -56,22 +56,37 @@ def guarded() -> Iterator[None]:
         )
 
 
+def working(what: str) -> AbstractContextManager[None]:
+    """Say what is done, with the seconds, where it takes longer than a moment."""
+    return st.spinner(f"{what} …", show_time=True)
+
+
 def units_of(stream: StoredStream) -> Units:
-    """The units that the stream's settings name."""
+    """The units that the stream's settings name, and its names for value and weight."""
     described = stream.described
-    return Units(str(described.get("value_unit", "")), str(described.get("weight_unit", "")))
+    return Units(str(described.get("value_unit", "")), str(described.get("weight_unit", "")), names_of(stream))
 
 
 def measure_of(question: Question) -> str:
-    """What the number of a question measures: weight, events, value, share, or the square of one."""
-    counted = "weight" if question.by_weight else "events"
+    """What the number of a question measures: weight, events, value, a field, share, a square or a rate of one."""
+    measure = _measured(question)
+    if question.aggregate in ("self-join", "inner-product", "variance"):
+        measure += wording.SQUARED
+    return measure + wording.PER_SECOND if question.per_second else measure
+
+
+def _measured(question: Question) -> str:
     if question.sums:
-        return "value" if question.of_value else "weight"
-    if question.aggregate in ("count", "correlated-count"):
-        return counted
-    if question.aggregate in ("self-join", "inner-product"):
-        return f"{counted} squared"
-    return "value" if question.aggregate in ("median", "quantile") else "share"
+        return _column(question.measured)
+    if question.aggregate in ("median", "quantile"):
+        return _column(question.compared)
+    if question.aggregate in ("count", "correlated-count", "self-join", "inner-product"):
+        return "weight" if question.by_weight else "events"
+    return "share"
+
+
+def _column(name: str) -> str:
+    return name if name in ("weight", "value") else wording.FIELD + name
 
 
 def axis_of(question: Question, stream: StoredStream) -> Axis:
@@ -81,12 +96,15 @@ def axis_of(question: Question, stream: StoredStream) -> Axis:
 
 
 def subject(answers: AnswerCache, view: View, stream: StoredStream) -> str:
-    """What is asked, as the beginning of a sentence; the aggregate alone while the view still lacks something."""
+    """What is asked, as the beginning of a sentence in the words of the stream's own columns; the aggregate alone while
+    the view still lacks something."""
     try:
         asked = answers.question(view, stream)
     except QuestionError:
         return AGGREGATES[view.aggregate]
-    return wording.capitalised(sentence_of(asked, names_of(stream), weighted=stream.weighted))
+    asked = replace(asked, where=view.question(stream).where)  # with times and weights as they were written
+    names = replace(names_of(stream), alone=True)
+    return wording.capitalised(sentence_of(asked, names, weighted=stream.weighted))
 
 
 def heading(text: str, view: View, number: str = "") -> None:
@@ -102,32 +120,47 @@ def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream) 
     """The number and its interval, both in one sentence, the guarantee, and which family answered and why."""
     estimate = answer.estimate
     units = units_of(stream)
+    early = is_early(answer, stream)
     with st.container(border=True):
         unit = units.with_number("", measure).strip()
-        st.metric(wording.safe(AGGREGATES[view.aggregate]), wording.measured(estimate.value, measure))
-        st.markdown(interval(answer, measure) + (f" {wording.safe(unit)}" if unit else ""))
+        st.metric(wording.safe(AGGREGATES[view.aggregate]), "no events yet" if early else number_of(answer, measure))
+        if not early:
+            st.markdown(interval(answer, measure) + (f" {wording.safe(unit)}" if unit else ""))
         st.markdown(f":small[{wording.safe(sentence(answer, measure, view, stream, wording.zone(view.zone)))}]")
+        for words in answer.provenance.unknown:
+            st.caption(f":material/help: {wording.safe(wording.capitalised(words))}.")
         st.caption(
             f"Answered by **{wording.safe(estimate.family)}**: {wording.safe(answer.provenance.why)}. "
             f"{wording.safe(wording.capitalised(estimate.guarantee))}."
         )
 
 
+def number_of(answer: Answer, measure: str) -> str:
+    """The number of an answer, with no more digits than its interval justifies."""
+    estimate = answer.estimate
+    return wording.estimated(estimate.value, estimate.lower, estimate.upper, measure)
+
+
+def is_early(answer: Answer, stream: StoredStream) -> bool:
+    """Whether the answer is as of a time before the first event of its sources."""
+    oldest = [stream.by_source[name].oldest for name in answer.provenance.sources if name in stream.by_source]
+    return bool(oldest) and answer.estimate.as_of < min(oldest)
+
+
 def interval(answer: Answer, measure: str) -> str:
     """The interval as one line of Markdown; where epochs are missing it says that they are not in it."""
     estimate = answer.estimate
-    between = (
-        ""
-        if estimate.exact
-        else f"**{wording.safe(' … '.join(wording.limits(estimate.lower, estimate.upper, measure)))}** "
-    )
+    limits = estimate.lower, estimate.upper
+    between = "" if estimate.exact else f"**{wording.safe(' … '.join(wording.limits(*limits, measure)))}** "
+    half = wording.half_width(estimate.value, *limits, measure)
+    width = f" {wording.safe(half)}" if half else ""
     sure = "exact" if estimate.exact else "certain" if estimate.confidence >= 1 else percent_text(estimate.confidence)
     taken = " for the rows taken" if answer.provenance.rejected is not None and estimate.confidence >= 1 else ""
     if not answer.provenance.complete:
-        return f"{between}:orange-badge[{sure}{taken}, of the readable epochs only]"
+        return f"{between}:orange-badge[{sure}{taken}, of the readable epochs only]{width}"
     if taken:
-        return f"{between}:orange-badge[{sure}{taken}]"
-    return f"{between}:{'green' if estimate.exact or estimate.confidence >= 1 else 'blue'}-badge[{sure}]"
+        return f"{between}:orange-badge[{sure}{taken}]{width}"
+    return f"{between}:{'green' if estimate.exact or estimate.confidence >= 1 else 'blue'}-badge[{sure}]{width}"
 
 
 def sentence(answer: Answer, measure: str, view: View, stream: StoredStream, zone: tzinfo) -> str:
@@ -136,10 +169,12 @@ def sentence(answer: Answer, measure: str, view: View, stream: StoredStream, zon
     at = moment_text(estimate.as_of, stream.unit, zone)
     only = "" if answer.provenance.rejected is None else ", for the rows taken"
     only += "" if answer.provenance.complete else ", counting only the epochs that can be read"
+    if is_early(answer, stream):
+        return f"There are no events yet as of {at}: the first one came later."
     if math.isnan(estimate.value):
         return f"Nothing counts as of {at}{only}: no event is young enough, or none fits."
-    what = wording.capitalised(answer.provenance.asked)
-    number = units_of(stream).with_number(wording.measured(estimate.value, measure), measure)
+    what = wording.capitalised(answer.provenance.in_own_words)
+    number = units_of(stream).with_number(number_of(answer, measure), measure)
     if estimate.exact:
         sure = f"is exactly {number}"
     else:
@@ -224,10 +259,15 @@ def _without_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
-def same_on_the_command_line(view: View, store: Any, family: str = "") -> None:
-    """The command that gives the same number; `family` is the one that gave it, where wane would pick another."""
-    with st.expander("The same on the command line", icon=":material/terminal:"):
-        st.code(command(view, store, family), language="bash", wrap_lines=True)
+def same_on_the_command_line(view: View, store: Any, family: str = "", *, split: bool = False) -> None:
+    """The command that gives the same number; `family` is the one that gave it, where wane would pick another.
+
+    It is drawn once it is opened: the browser needs 0.3 s for the colours of the first code.
+    """
+    shown = st.expander("The same on the command line", icon=":material/terminal:", key="command", on_change="rerun")
+    if shown.open:
+        with shown:
+            st.code(command(view, store, family, split=split), language="bash", wrap_lines=True)
 
 
 def footer(provenance: Provenance, answers: AnswerCache) -> None:

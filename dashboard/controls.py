@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 from zoneinfo import available_timezones
 
@@ -11,20 +11,21 @@ import streamlit as st
 
 from dashboard import session, wording
 from dashboard.answer_cache import AnswerCache
+from dashboard.measures import aggregates_of, first_look, is_keyed, label, measures, splits, usual_measure
 from dashboard.view import (
+    MOST_GROUPS,
     NEWEST,
-    OF,
     PARAMETERS,
-    aggregates_of,
+    at_first,
     check_number,
     check_tau,
     check_where,
-    has_both,
 )
 from sketches.errors import WaneError
+from sketches.fields import FieldKind
 from sketches.formatting import number_text, percent_text
 from sketches.registry import FAMILIES
-from sketches.vocabulary import COUNTINGS, MEASURES
+from sketches.vocabulary import COUNTINGS
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.resolving import counting_of
 
@@ -36,7 +37,9 @@ def stream(catalogue: Catalogue, *, sources: bool = True) -> StoredStream:
     """The stream and some of its sources; the chosen stream comes back."""
     names = sorted(catalogue.streams)
     if len(names) > 1:
-        st.selectbox("Stream", names, help="What was ingested under this name in wane.toml.", **_stream_bound())
+        st.selectbox(
+            "Stream", names, help="What was ingested under this name in wane.toml.", **_stream_bound(catalogue)
+        )
     else:
         st.markdown(f"**{wording.safe(names[0])}**")
     chosen = catalogue.streams[session.view().stream]
@@ -59,16 +62,22 @@ def _repeats(stream: StoredStream) -> str:
     return "An event that several sources reported counts once or several times, depending on the family that answers."
 
 
-def _stream_bound() -> dict[str, Any]:
+def _stream_bound(catalogue: Catalogue) -> dict[str, Any]:
     bound = session.bound("stream")
-    return {"key": bound["key"], "on_change": _take_stream, "args": (bound["key"],)}
+    return {"key": bound["key"], "on_change": _take_stream, "args": (bound["key"], catalogue)}
 
 
-def _take_stream(key: str) -> None:
+def _take_stream(key: str, catalogue: Catalogue) -> None:
     """Show another stream: it has other sources, values and units, but the decay stays."""
     st.session_state["problems"] = []
+    view = session.view()
+    before, now = (catalogue.streams[name] for name in (view.stream, st.session_state[key]))
+    unasked = view == at_first(view, before)  # nobody has chosen another question
+    aggregate, of = first_look(now) if unasked else (view.aggregate, "")
     session.change(
-        stream=st.session_state[key],
+        stream=now.name,
+        aggregate=aggregate,
+        of=of,
         source=(),
         other="",
         value="",
@@ -77,7 +86,7 @@ def _take_stream(key: str) -> None:
         high="",
         family="",
         as_of=NEWEST,
-        of="",
+        by="",
         counting="",
         where="",
     )
@@ -95,7 +104,7 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
         **session.bound("aggregate"),
     )
     needed = PARAMETERS.get(view.aggregate, ())
-    if view.aggregate in OF and has_both(stream):
+    if len(measures(stream, view.aggregate)) > 1:
         _of(stream)
     if "tau" in needed:
         tau(answers, stream)
@@ -121,13 +130,39 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
 
 
 def _of(stream: StoredStream) -> None:
-    st.segmented_control(
+    view = session.view()
+    known = measures(stream, view.aggregate)
+    st.selectbox(
         "Of",
-        list(MEASURES),
-        required=True,
-        help="What is summed or averaged: the weight column of the stream, or its value column.",
-        **_with_usual("of", "weight"),
+        [*known, *([view.of] if view.of and view.of not in known else [])],
+        format_func=lambda column: label(stream, column),
+        help="What is summed, averaged or ranked: the stream's value or weight, a field, or events, each as 1.",
+        **_with_usual("of", usual_measure(stream, view.aggregate)),
     )
+
+
+def split(stream: StoredStream) -> None:
+    """What answers are split by, and how many groups are drawn."""
+    view = session.view()
+    known = splits(stream, view.aggregate)
+    if not known:
+        return
+    st.selectbox(
+        "Split by",
+        ["", *known],
+        format_func=lambda column: column or "nothing",
+        help="One line and one bar for each source, or for each value of a field.",
+        **session.bound("by"),
+    )
+    if view.by in known:
+        key = "groups@"
+        session.put(key, view.groups)
+        st.slider("Groups", 1, MOST_GROUPS, key=key, on_change=_take_groups, args=(key,))
+        st.toggle("The smallest first", **session.bound("smallest"))
+
+
+def _take_groups(key: str) -> None:
+    session.change(top=st.session_state[key])
 
 
 def counting(stream: StoredStream) -> None:
@@ -143,16 +178,27 @@ def counting(stream: StoredStream) -> None:
         )
 
 
-def where() -> None:
+def where(stream: StoredStream) -> None:
     """Which events are asked about."""
+    names = [label(stream, column).partition(" ")[0] for column in ("value", "weight")] + sorted(stream.fields)
     session.text(
         "Only events where",
         "where",
-        check_where,
-        placeholder="value < 60 and weight >= 5",
-        help="Comparisons of `value` and `weight` with <, <=, >, >= or =, joined by `and`. Text stands in single "
-        "quotes: `value = 'GET /'`. All other events are left out.",
+        partial(check_where, stream=stream),
+        placeholder=_example(stream, names[0]),
+        help=f"Comparisons of {', '.join(f'`{name}`' for name in names)}, `time` and `source`, joined by `and`, `or` "
+        "and `not`: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in ('a', 'b')`, `between 1 and 5`, `like 'GET /%'`, `is null`. "
+        "Text stands in single quotes. `value >= median(value)` compares with an aggregate. All other events are left "
+        "out.",
     )
+
+
+def _example(stream: StoredStream, value: str) -> str:
+    """A filter that this stream understands."""
+    texts = [name for name, kind in stream.fields.items() if kind is FieldKind.TEXT]
+    if texts:
+        return f"{sorted(texts)[0]} = '…'"
+    return f"{value} like 'a%'" if is_keyed(stream) else f"{value} < 60"
 
 
 def _with_usual(name: str, usual: str) -> dict[str, Any]:

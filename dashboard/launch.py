@@ -3,13 +3,16 @@ otherwise."""
 
 from __future__ import annotations
 
-import ipaddress
+import ctypes
 import logging
 import socket
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from dashboard import LOOPBACK, PORT
+from dashboard import LOOPBACK
+from dashboard.access import Access
 from sketches.errors import WaneError
 
 _LIGHT: Final = {
@@ -26,35 +29,82 @@ _DARK: Final = {
 }
 
 
+_M_ARENA_MAX: Final = -8  # of glibc's mallopt: how many heaps there are at most
+
+
 class ServeError(WaneError):
     """The dashboard cannot listen there."""
 
 
-def serve(store: str | Path, *, host: str = LOOPBACK, port: int = PORT, verbose: bool = False) -> None:
-    """Serve until interrupted; `verbose` logs how long each redraw took."""
-    _check(host, port)
+def serve(store: str | Path, access: Access, *, raw: Sequence[str] = (), verbose: bool = False) -> None:
+    """Serve until interrupted. `raw` are the folders whose files Audit may read; `verbose` logs how long each redraw
+    took."""
+    _check(access.host, access.port)
+    for folder in raw:
+        if not Path(folder).is_dir():
+            raise ServeError(f"--raw {folder} is not a folder")
+    share_heap()
     from streamlit.web import bootstrap  # noqa: PLC0415  it takes seconds, and the port may be refused
 
-    flags = options(host, port)
+    flags = options(access)
     logging.getLogger("wane.dashboard").setLevel(logging.DEBUG if verbose else logging.WARNING)
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
     bootstrap.load_config_options(flags)
+    from dashboard.server import app  # noqa: PLC0415  it reads the settings that were just loaded
+
+    app.admit(access)
+    for line in welcome(access):
+        print(line, flush=True)  # noqa: T201  the command line's first words
+    arguments = [str(Path(path).absolute()) for path in (store, *raw)]
     script = Path(__file__).with_name("app.py")
-    bootstrap.run_asgi_app(str(script), "dashboard.server:app", [str(Path(store).absolute())], flags)
+    bootstrap.run_asgi_app(str(script), "dashboard.server:app", arguments, flags)
 
 
-def options(host: str, port: int) -> dict[str, object]:
+def welcome(access: Access) -> list[str]:
+    """Where the dashboard is, and who gets in."""
+    host = LOOPBACK if access.host == "0.0.0.0" else "::1" if access.host == "::" else access.host
+    scheme = "https" if access.is_encrypted else "http"
+    lines = [f"The dashboard is at {scheme}://{f'[{host}]' if ':' in host else host}:{access.port} until Ctrl-C."]
+    if access.token:
+        lines.append("Visitors log in with the token of --token-file.")
+    if not access.is_local:
+        lines.append(f"It listens at {access.host} and answers to addresses{_and_names(access)}.")
+        if not access.token:
+            lines.append("--insecure: everybody who can reach this machine sees everything.")
+        elif not access.is_encrypted:
+            lines.append("What is sent is not encrypted, the token included: --tls-cert, or a proxy with TLS, does it.")
+    return lines
+
+
+def _and_names(access: Access) -> str:
+    names = sorted(name for name in access.names if name != access.host)
+    return f", localhost and {', '.join(names)}" if names else " and localhost; --allowed-host adds a name"
+
+
+def share_heap() -> None:
+    """Have all threads share one heap.
+
+    By default glibc gives one to each of several threads, where what one session has freed is of no use to the others:
+    100 MB and more. Other systems' libraries have no such setting.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
+def options(access: Access) -> dict[str, object]:
     """Streamlit's settings."""
-    local = _is_loopback(host)
     return {
-        "server_address": host,
-        "server_port": port,
+        "server_address": access.host,
+        "server_port": access.port,
+        "server_sslCertFile": access.certificate or None,
+        "server_sslKeyFile": access.key or None,
         "server_headless": True,
         "server_fileWatcherType": "none",
         "server_runOnSave": False,
-        "server_allowedHosts": ["localhost", "127.0.0.1", "[::1]", "::1"] if local else [],
+        "server_allowedHosts": [],  # Streamlit asks it for the websocket alone; `dashboard.gate` asks for everything
         "server_disconnectedSessionTTL": 30,
         "browser_gatherUsageStats": False,
+        "logger_hideWelcomeMessage": True,  # for it Streamlit asks a public server for this machine's address
         "client_showErrorDetails": "none",
         "client_showErrorLinks": False,
         "client_toolbarMode": "viewer",
@@ -68,13 +118,6 @@ def options(host: str, port: int) -> dict[str, object]:
         "theme_baseRadius": "medium",
         "theme_showSidebarBorder": True,
     }
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _check(host: str, port: int) -> None:

@@ -1,19 +1,49 @@
-"""The web application: Streamlit's, but its pages tell the browser the root address of the server.
+"""The web application: Streamlit's, but quicker to open.
 
-Otherwise a browser that opens a page by its own address (/compare) first looks for the server below that address, and
-logs two errors before it tries the root.
+Its pages tell the browser the root address of the server. Otherwise a browser that opens a page by its own address
+(/compare) first looks for the server below that address, and logs two errors before it tries the root. They also name
+the scripts that every page needs, which the browser would otherwise find out one after the other. Scripts are kept in
+memory: read from disk in pieces, some hundred of them take a second. In front of all of it stands `dashboard.gate`.
 """
 
 from __future__ import annotations
 
+import mimetypes
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ROOT: Final = b'<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script></head>'
+from dashboard.gate import Gate
+from dashboard.headers import content_policy
+
+SCRIPTS: Final = Path(st.__file__).parent / "static" / "static"
+NEEDED: Final = (
+    "PlotlyChart",
+    "Multiselect",
+    "Selectbox",
+    "ButtonGroup",
+    "TextInput",
+    "Slider",
+    "Checkbox",
+    "Metric",
+    "DownloadButton",
+)  # by the names that Streamlit gives them, to which it adds a hash
+PRELOADED: Final = "".join(
+    f'<link rel="modulepreload" href="/static/js/{file.name}">'
+    for name in NEEDED
+    for file in sorted((SCRIPTS / "js").glob(f"{name}.*.js"))
+)
+ROOT: Final = (
+    '<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script>' + PRELOADED + "</head>"
+).encode()
 
 
 class RootAddress:
@@ -48,4 +78,46 @@ class RootAddress:
         await self._app({**scope, "headers": plain}, receive, changed)
 
 
-app = st.App(Path(__file__).with_name("app.py"), middleware=[Middleware(RootAddress)])
+class KeptScripts:
+    """Answers for Streamlit's scripts, styles and fonts, whose names change with their contents, from memory."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._kept: dict[str, bytes] = {}
+        self._there = {f"/static/{file.relative_to(SCRIPTS)}": file for file in SCRIPTS.rglob("*") if file.is_file()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        file = self._there.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if file is None:
+            await self._app(scope, receive, send)
+            return
+        if scope["path"] not in self._kept:
+            self._kept[scope["path"]] = file.read_bytes()
+        headers = {
+            "content-type": mimetypes.guess_type(file.name)[0] or "application/octet-stream",
+            "cache-control": "public, immutable, max-age=31536000",
+        }
+        await Response(self._kept[scope["path"]], headers=headers)(scope, receive, send)
+
+
+@asynccontextmanager
+async def warmed_up(_: st.App) -> AsyncIterator[None]:
+    """Prepare the first page beside the start of the server."""
+    threading.Thread(target=_warm_up, daemon=True).start()
+    yield
+
+
+def _warm_up() -> None:
+    from dashboard.shared import warm_up  # noqa: PLC0415  it takes a second, and the server need not wait for it
+
+    warm_up(sys.argv[1], sys.argv[2:])
+
+
+app = Gate(
+    st.App(
+        Path(__file__).with_name("app.py"),
+        lifespan=warmed_up,
+        middleware=[Middleware(KeptScripts), Middleware(RootAddress)],
+    ),
+    content_policy((SCRIPTS.parent / "index.html").read_bytes(), ROOT),
+)

@@ -14,7 +14,7 @@ import streamlit as st
 
 from dashboard import wording
 from dashboard.address import from_parameters, to_parameters
-from dashboard.view import View, fitting, with_own_decay
+from dashboard.view import View, fitting, with_own_columns, with_own_decay
 from sketches.errors import WaneError
 from store.serving.catalogue import Catalogue
 
@@ -32,6 +32,12 @@ def change(**choices: Any) -> None:
         forget_draft(name)
 
 
+def pause() -> None:
+    """Give way to a change that came meanwhile: at each use of its state Streamlit abandons a page that is not wanted
+    any more, and draws the next one."""
+    st.session_state.get("view")
+
+
 def begin(catalogue: Catalogue) -> list[str]:
     """Bring the view in line with the address and with the store. What did not fit comes back as sentences."""
     given = _address()
@@ -43,11 +49,12 @@ def begin(catalogue: Catalogue) -> list[str]:
         st.session_state["drafts"] = {}
         st.session_state["view"], problems = from_parameters(given, catalogue)
         st.session_state["problems"] = problems
-    elif view().stream not in catalogue.streams or catalogue.generation != st.session_state.get("fitted"):
+    elif view().stream not in catalogue.streams or catalogue.name != st.session_state.get("fitted"):
         st.session_state["view"], st.session_state["problems"] = fitting(view(), catalogue)
-    st.session_state["fitted"] = catalogue.generation
-    if view().stream in catalogue.streams:  # a widget may have chosen another decay than the chosen family has
-        st.session_state["view"], more = with_own_decay(view(), catalogue.streams[view().stream])
+    st.session_state["fitted"] = catalogue.name
+    if view().stream in catalogue.streams:  # a widget may have chosen what does not go with other choices
+        stream = catalogue.streams[view().stream]
+        st.session_state["view"], more = with_own_decay(with_own_columns(view(), stream), stream)
         st.session_state["problems"] += more
     return list(st.session_state["problems"])
 

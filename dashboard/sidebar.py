@@ -12,7 +12,13 @@ from store.serving.catalogue import Catalogue, StoredStream
 
 
 def question(
-    answers: AnswerCache, catalogue: Catalogue, *, sources: bool = True, aggregate: bool = False, span: bool = False
+    answers: AnswerCache,
+    catalogue: Catalogue,
+    *,
+    sources: bool = True,
+    aggregate: bool = False,
+    split: bool = False,
+    span: bool = False,
 ) -> tuple[StoredStream, float]:
     """The controls of a question. The chosen stream comes back, and how many seconds a chart shows."""
     with st.sidebar:
@@ -20,7 +26,9 @@ def question(
         if aggregate:
             controls.aggregate(answers, stream)
         controls.counting(stream)
-        controls.where()
+        controls.where(stream)
+        if split:
+            controls.split(stream)
         decay_editor.editor()
         time_controls.window()
         decay_editor.line()

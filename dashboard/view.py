@@ -7,26 +7,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from dashboard.wording import AGGREGATES, ON_KEYS, quoted
+from dashboard.measures import COUNTS, EVENTS, OF, aggregates_of, first_look, is_keyed, measures, own_measure, splits
+from dashboard.wording import quoted
 from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents
 from sketches.durations import format_duration, parse_duration
 from sketches.errors import QuestionError
-from sketches.events import Kind
-from sketches.family import Built
 from sketches.formatting import counted
 from sketches.predicate import EVERY_EVENT, Predicate
-from sketches.question import Counting, Measure, Question
+from sketches.promise import Built
+from sketches.question import Counting, Question
 from sketches.registry import FAMILIES
 from sketches.units import TimeUnit
+from sketches.vocabulary import RATE
 from store.serving.catalogue import Catalogue, StoredStream
-from store.serving.resolving import has_values
+from store.serving.resolving import columns_of
 from store.serving.timeline import extent, read_moment
 
 NEWEST: Final = ""  # as of the newest event
 COMPARED: Final = ("decays", "sources", "times")
 MOST_COMPARED: Final = 4
 CURVES: Final = ("sum", "count", "mean")  # against a threshold
+MOST_GROUPS: Final = 10  # of a split, on one chart
 BANDS: Final = ("each", "all")  # points of a curve at which its limits hold: each by itself, all at once
 
 
@@ -43,6 +45,8 @@ class View:
     of: str = ""
     counting: str = ""
     where: str = ""
+    by: str = ""
+    smallest: bool = False
     tau: str = ""
     phi: float = 0.9
     value: str = ""
@@ -76,23 +80,26 @@ class View:
         """The as-of time in units of the stream; None means the newest event."""
         return None if self.as_of == NEWEST else read_moment(self.as_of, unit)
 
-    def question(self, unit: TimeUnit) -> Question:
+    def question(self, stream: StoredStream) -> Question:
         """The question of this view; `QuestionError` says what it still needs."""
         needed = PARAMETERS.get(self.aggregate, ())
+        of = self.of if self.aggregate in OF else ""
+        aggregate = COUNTS[self.aggregate] if of == EVENTS else "sum" if self.aggregate == RATE else self.aggregate
         return Question(
-            self.aggregate,
+            aggregate,
             self.fading,
-            as_of=self.moment(unit),
+            as_of=self.moment(stream.unit),
             tau=self.threshold if "tau" in needed else None,
             phi=self.phi if "phi" in needed else self.share or None if "share" in needed else None,
             value=self.value or None if "value" in needed else None,
             low=number("low", self.low) if "low" in needed else None,
             high=number("high", self.high) if "high" in needed else None,
             top=self.top if "top" in needed else None,
-            of=cast(Measure | None, self.of or None) if self.aggregate in OF else None,
+            of=None if of == EVENTS else of or None,
+            per_second=self.aggregate == RATE,
             confidence=self.confidence or None,
-            where=self.predicate,
-            counting=self.counted,
+            where=self.predicate(stream),
+            counting=self.counted or (EVENTS if of == EVENTS else None),
         )
 
     @property
@@ -105,10 +112,14 @@ class View:
         """What is counted; None by the stream's setting."""
         return cast(Counting | None, self.counting or None)
 
+    def predicate(self, stream: StoredStream) -> Predicate:
+        """Which events are asked about, in the names of the stream's columns."""
+        return columns_of(stream).parse(self.where) if self.where else EVERY_EVENT
+
     @property
-    def predicate(self) -> Predicate:
-        """Which events are asked about."""
-        return Predicate.parse(self.where) if self.where else EVERY_EVENT
+    def groups(self) -> int:
+        """How many groups a split draws."""
+        return min(self.top, MOST_GROUPS)
 
     def with_fading(self, decay: Decay) -> View:
         """The same view under another decay; its window becomes the chosen window."""
@@ -116,7 +127,6 @@ class View:
         return replace(self, decay=base.spec, window="" if math.isinf(window) else format_duration(window))
 
 
-OF: Final = ("sum", "mean", "range-sum", "correlated-sum", "correlated-mean")
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "quantile": ("phi",),
     "correlated-sum": ("tau",),
@@ -132,24 +142,9 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def aggregates_of(stream: StoredStream) -> list[str]:
-    """The aggregates that can be drawn over time for a stream: texts have no order and no sum."""
-    return list(ON_KEYS) if is_keyed(stream) else list(AGGREGATES)
-
-
-def is_keyed(stream: StoredStream) -> bool:
-    """Whether the values of a stream are texts."""
-    return stream.described.get("kind") == Kind.KEY
-
-
 def by_number(decay: Decay) -> bool:
     """Whether a decay takes events by their number, not by their age."""
     return isinstance(decay, LastEvents)
-
-
-def has_both(stream: StoredStream) -> bool:
-    """Whether sums of the weight and sums of the value both mean something."""
-    return stream.weighted and has_values(stream) and not is_keyed(stream)
 
 
 def largest_sources(stream: StoredStream, most: int, among: Sequence[str] = ()) -> tuple[str, ...]:
@@ -184,9 +179,8 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
     if view.aggregate not in aggregates_of(stream):
         problems.append(f"{quoted(view.aggregate)} needs numbers, and the values of {quoted(view.stream)} are texts.")
         view = replace(view, aggregate=aggregates_of(stream)[0])
-    if view.of == "value" and is_keyed(stream):
-        problems.append(f"The values of {quoted(view.stream)} are texts and have no sum: this is the sum of weights.")
-        view = replace(view, of="")
+    view, more = _with_known_columns(view, stream)
+    problems += more
     try:
         view.moment(stream.unit)
     except QuestionError as error:
@@ -196,6 +190,40 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
         view = view.with_fading(usual_decay(stream)) if not view.window else replace(view, decay="none")
     view, more = with_own_decay(view, stream)
     return view, problems + more
+
+
+def _with_known_columns(view: View, stream: StoredStream) -> tuple[View, list[str]]:
+    """The view about columns that the stream has, and a sentence for each that it has not."""
+    problems: list[str] = []
+    view = replace(view, of=columns_of(stream).column(view.of), by=columns_of(stream).column(view.by))
+    if view.aggregate in OF and view.of and own_measure(stream, view.aggregate, view.of) != view.of:
+        known = ", ".join(measures(stream, view.aggregate))
+        texts = " The values are texts." if view.of == "value" and is_keyed(stream) else ""
+        problems.append(
+            f"{quoted(view.aggregate)} cannot be of {quoted(view.of)}: it can be of {quoted(known)}.{texts}"
+        )
+    view = with_own_columns(view, stream)
+    if view.by and view.by not in splits(stream):
+        known = ", ".join(splits(stream)) or "nothing"
+        problems.append(f"{quoted(view.stream)} cannot be split by {quoted(view.by)}, but by {quoted(known)}.")
+        view = replace(view, by="")
+    try:
+        view.predicate(stream)
+    except QuestionError as error:
+        problems.append(f"The filter {quoted(view.where)} is left out: {quoted(error)}.")
+        view = replace(view, where="")
+    return view, problems
+
+
+def with_own_columns(view: View, stream: StoredStream) -> View:
+    """The view with a measure that its aggregate can be of."""
+    return replace(view, of=own_measure(stream, view.aggregate, view.of)) if view.aggregate in OF else view
+
+
+def at_first(view: View, stream: StoredStream) -> View:
+    """The view with the question on which the stream opens."""
+    aggregate, of = first_look(stream)
+    return replace(view, aggregate=aggregate, of=of)
 
 
 def with_own_decay(view: View, stream: StoredStream) -> tuple[View, list[str]]:
@@ -265,11 +293,11 @@ def check_tau(text: str) -> str:
     return stripped
 
 
-def check_where(text: str) -> str:
-    """The text, unless it is no condition on events."""
+def check_where(text: str, stream: StoredStream) -> str:
+    """The text, unless it is no condition on the stream's events."""
     stripped = text.strip()
     if stripped:
-        Predicate.parse(stripped)
+        columns_of(stream).parse(stripped)
     return stripped
 
 

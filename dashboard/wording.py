@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from sketches.decay import Decay
 from sketches.decay.functions import LastEvents
 from sketches.durations import human_duration
-from sketches.formatting import calendar_time, limit_texts, number_text, percent_text
+from sketches.formatting import calendar_time, number_text, outward, percent_text
+from sketches.sentences import NO_NAMES, Names
 from sketches.units import TimeUnit
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>$~:&])")
@@ -24,12 +26,21 @@ _INVISIBLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 _STILL_SPECIAL: Final = re.compile(r"https?(?=:)|www(?=\.)|@|:(?=(?!\d{1,2}:)[\w/+-]+:)", re.IGNORECASE)
 _LONGEST_QUOTED: Final = 80  # characters
 _LONGEST_IN_FIGURE: Final = 40
+_SMALL: Final = 1e-3  # a half-width that is told only as a share of its estimate
+_NEGLIGIBLE: Final = 1e-5  # of an estimate: a half-width that its digits do not show
 
+
+PER_SECOND: Final = " per second"
+SQUARED: Final = " squared"
+FIELD: Final = "field "  # before the name of a field, where a number measures it
 
 AGGREGATES: Final = {  # with their names in a list
     "sum": "Sum",
     "count": "Number of events",
     "mean": "Mean",
+    "rate": "Rate, per second",
+    "variance": "Variance",
+    "stddev": "Standard deviation",
     "median": "Median value",
     "quantile": "Quantile of the values",
     "correlated-sum": "Sum where value ≥ τ",
@@ -43,7 +54,10 @@ AGGREGATES: Final = {  # with their names in a list
     "self-join": "Self-join size",
     "inner-product": "Inner product of two sources",
 }
-ON_KEYS: Final = ("sum", "count", "mean", "frequency", "self-join", "inner-product")
+ON_KEYS: Final = (
+    *("sum", "count", "mean", "rate", "variance", "stddev"),
+    *("frequency", "self-join", "inner-product"),
+)
 
 DECAYS: Final = {
     "none": "None: age does not matter",
@@ -63,26 +77,39 @@ DECAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What the numbers of a stream measure, as its settings file says."""
+    """What the numbers of a stream measure, and what it calls them, as its settings file says."""
 
     value: str = ""
     weight: str = ""
+    names: Names = NO_NAMES
 
     def axis(self, measure: str) -> str:
         """The title of an axis."""
-        return {
-            "weight": self.weight or "weight",
-            "events": "events",
-            "value": f"value, {self.value}" if self.value else "value",
-            "share": "share",
-            "weight squared": f"({self.weight})²" if self.weight else "weight²",
-            "events squared": "events²",
-        }[measure]
+        if measure.endswith(PER_SECOND):
+            return self.axis(measure.removesuffix(PER_SECOND)) + PER_SECOND
+        if measure.endswith(SQUARED):
+            base = measure.removesuffix(SQUARED)
+            unit = self._unit(base)
+            return f"({unit})²" if unit else f"{self._name(base)}²"
+        unit, name = self._unit(measure), self._name(measure)
+        if measure == "weight":
+            return unit or name
+        return f"{name}, {unit}" if unit else name
 
     def with_number(self, text: str, measure: str) -> str:
         """A number as text with its unit, where there is one."""
-        unit = {"weight": self.weight, "value": self.value}.get(measure, "")
+        if measure.endswith(PER_SECOND):
+            unit = self._unit(measure.removesuffix(PER_SECOND))
+            return f"{text} {unit}{PER_SECOND}" if unit else f"{text}{PER_SECOND}"
+        unit = self._unit(measure)
         return f"{text} {unit}" if unit else text
+
+    def _unit(self, measure: str) -> str:
+        return {"weight": self.weight, "value": self.value}.get(measure, "")
+
+    def _name(self, measure: str) -> str:
+        own = {"weight": self.names.weight, "value": self.names.value}.get(measure, "")
+        return own or measure.removeprefix(FIELD)
 
 
 def safe(text: object) -> str:
@@ -127,13 +154,69 @@ def measured(value: float, measure: str) -> str:
     return percent_text(value) if measure == "share" else number_text(value)
 
 
-def limits(lower: float, upper: float, measure: str) -> tuple[str, str]:
-    """The ends of an interval of a measure, rounded outward.
+def estimated(value: float, lower: float, upper: float, measure: str) -> str:
+    """An estimate with at most one digit more than its interval justifies, and all digits where it is exact.
 
-    >>> limits(0.12345678, 0.23456712, "share"), limits(1.23456789, math.inf, "weight")
-    (('12.3456%', '23.4568%'), ('1.23456', 'unbounded'))
+    >>> estimated(6225.02, 6100.0, 6350.0, "weight"), estimated(6225.02, 6225.02, 6225.02, "weight")
+    ('6,230', '6,225.02')
     """
-    return limit_texts(lower, upper, percent_text if measure == "share" else number_text)
+    step = _step(lower, upper)
+    if step is None or not math.isfinite(value) or value == 0.0:
+        return measured(value, measure)
+    first = Decimal(1).scaleb(math.floor(math.log10(abs(value))))  # a digit is shown, however wide the interval
+    return measured(float(_to_step(value, min(step, first), ROUND_HALF_EVEN)), measure)
+
+
+def limits(lower: float, upper: float, measure: str) -> tuple[str, str]:
+    """The ends of an interval of a measure, rounded outward, with no more digits than the estimate; no share is below
+    0 or above 1.
+
+    >>> limits(0.12345678, 0.23456712, "share"), limits(1.23456789, math.inf, "weight"), limits(0.9, 1.2, "share")
+    (('12.3%', '23.5%'), ('1.23456', 'unbounded'), ('90%', '100%'))
+    """
+    text = percent_text if measure == "share" else number_text
+    step = _step(lower, upper)
+    if step:
+        lower, upper = float(_to_step(lower, step, ROUND_FLOOR)), float(_to_step(upper, step, ROUND_CEILING))
+    else:
+        lower, upper = outward(lower, up=False), outward(upper, up=True)
+    if measure == "share":
+        lower, upper = max(lower, 0.0), min(upper, 1.0)
+    return text(lower), text(upper)
+
+
+def half_width(value: float, lower: float, upper: float, measure: str) -> str:
+    """Half the width of an interval, by itself and as a share of the estimate; empty where it is none.
+
+    >>> half_width(200.0, 190.0, 214.0, "weight"), half_width(0.5, 0.49, 0.52, "share"), half_width(1.0, 1.0, 1.0, "")
+    ('± 12 (6%)', '± 1.5%', '')
+    """
+    half = (upper - lower) / 2
+    if not (math.isfinite(half) and half > 0):
+        return ""
+    if measure == "share":
+        return f"± {100 * half:.2g}%"
+    if value and half < _NEGLIGIBLE * abs(value):
+        return f"± under {100 * _NEGLIGIBLE:g}%"
+    if value and half < _SMALL:
+        return f"± {100 * half / abs(value):.2g}%"
+    relative = f" ({100 * half / abs(value):.2g}%)" if value else ""
+    return f"± {number_text(float(f'{half:.2g}'))}{relative}"
+
+
+def _step(lower: float, upper: float) -> Decimal | None:
+    """The place of the last digit that is shown of an estimate: one below the first digit of the half-width. None
+    where all digits are shown that there is room for."""
+    half = (upper - lower) / 2
+    if not (math.isfinite(half) and half > 0):
+        return None
+    place = math.floor(math.log10(half)) - 1
+    room = math.floor(math.log10(max(abs(lower), abs(upper)))) - 5
+    return Decimal(1).scaleb(place) if place >= room else None
+
+
+def _to_step(value: float, step: Decimal, rounding: str) -> Decimal:
+    return (Decimal(repr(float(value))) / step).to_integral_value(rounding) * step
 
 
 def axis_times(moments: Iterable[int], unit: TimeUnit, zone: tzinfo) -> list[datetime] | list[int]:

@@ -1,7 +1,8 @@
 """Generated VoIP call records, an example for correlated aggregates: the value is the duration, the weight the loss.
 
 A carrier serves regions of different size in different time zones. Packet loss follows the load of the hour, and bad
-lines make people hang up, so loss and duration are correlated. Records arrive when the call has ended, some of them
+lines make people hang up, so loss and duration are correlated. Device, codec and error code come with each call.
+Records arrive when the call has ended, some of them
 hours late, some twice, a few broken.
 """
 
@@ -61,6 +62,9 @@ class Calls:
     started_at: Ints
     duration_s: Ints
     loss: Ints  # packets lost per ten thousand
+    device: NDArray[np.str_]
+    codec: NDArray[np.str_]
+    error_code: Ints  # 0 for a call that ended well
     arrived: Ints
     fault: NDArray[np.str_]
     begin: int
@@ -88,6 +92,11 @@ _RHYTHM: Final = np.array(
 )
 _WEEKEND: Final = 0.7
 _REDIALS: Final = 1.25
+_DEVICES: Final = ("mobile", "desk phone", "softphone", "conference room")
+_USED: Final = (0.55, 0.25, 0.17, 0.03)
+_CODECS: Final = ("opus", "g711", "g729")
+_SPOKEN: Final = ((0.80, 0.05, 0.15), (0.10, 0.70, 0.20), (0.90, 0.10, 0.0), (0.60, 0.40, 0.0))  # by device
+_ERRORS: Final = (408, 480, 503)  # timed out, not reached, service unavailable: the last where lines are bad
 _LONGEST: Final = 6 * 3600  # the switch ends a call then
 _DRAIN: Final = 300  # seconds in which a collector uploads what an outage held back
 _REPEATED: Final = 0.03
@@ -104,6 +113,9 @@ SCHEMA: Final = pa.schema(
         "started_at": pa.timestamp("us", tz="UTC"),
         "duration_s": pa.int64(),
         "loss": pa.int64(),
+        "device": pa.string(),
+        "codec": pa.string(),
+        "error_code": pa.int64(),
     }
 )
 
@@ -134,6 +146,7 @@ def generate(calls: int = 400_000, *, days: int = 3, seed: int, end: int) -> Cal
         expected[_hit(incident, place, started)] *= incident.factor
     loss = np.clip(np.rint(rng.gamma(2.0, expected / 2.0)), 0, 10_000)
     duration = _durations(rng, loss)
+    device, codec, error_code = _equipment(np.random.default_rng([seed, 1]), loss)
 
     sent = started + duration + np.ceil(rng.exponential(8.0, calls)).astype(np.int64)
     arrived = _received(sent, place, outages)
@@ -151,6 +164,9 @@ def generate(calls: int = 400_000, *, days: int = 3, seed: int, end: int) -> Cal
         started_at=started[rows],
         duration_s=duration[rows],
         loss=loss[rows],
+        device=device[rows],
+        codec=codec[rows],
+        error_code=error_code[rows],
         arrived=arrivals[order],
         fault=fault[rows],
         begin=begin,
@@ -168,6 +184,9 @@ def files(data: Calls, count: int) -> list[tuple[str, pa.Table]]:
         "started_at": pa.array(data.started_at.astype("datetime64[s]")).cast(pa.timestamp("us")),
         "duration_s": pa.array(data.duration_s),
         "loss": pa.array(data.loss),
+        "device": pa.array(data.device),
+        "codec": pa.array(data.codec),
+        "error_code": pa.array(data.error_code),
     }
     return arrival_files("calls", pa.table(columns).cast(SCHEMA), data.arrived, data.begin, data.end, count)
 
@@ -210,6 +229,18 @@ def _durations(rng: np.random.Generator, loss: NDArray[np.float64]) -> Ints:
     wanted[conference] = 1200.0 * (1.0 + rng.pareto(1.5, int(conference.sum())))
     patience = rng.exponential(600.0 * (200.0 / np.maximum(loss, 1.0)) ** 1.5)
     return np.clip(np.ceil(np.minimum(wanted, patience)), 1, _LONGEST).astype(np.int64)
+
+
+def _equipment(rng: np.random.Generator, loss: NDArray[np.float64]) -> tuple[NDArray[np.str_], NDArray[np.str_], Ints]:
+    """Device, codec and error code of each call: mobiles are on most of the bad lines, and bad lines end in errors."""
+    calls = len(loss)
+    bad = np.minimum(loss / 400.0, 1.0)
+    device = np.searchsorted(np.cumsum(_USED), rng.random(calls) * (1.0 - 0.4 * bad)).clip(0, len(_DEVICES) - 1)
+    codec = (rng.random(calls)[:, None] > np.cumsum(_SPOKEN, axis=1)[device, :-1]).sum(axis=1)
+    failed = rng.random(calls) < 0.004 + 0.25 * bad**2
+    kind = np.where(rng.random(calls) < bad, 2, rng.integers(0, 2, calls))
+    error = np.where(failed, np.array(_ERRORS)[kind], 0).astype(np.int64)
+    return np.array(_DEVICES)[device], np.array(_CODECS)[codec], error
 
 
 def _received(sent: Ints, place: Ints, outages: tuple[Outage, ...]) -> Ints:

@@ -40,6 +40,12 @@ epsilon     = 0.1                    # coarse, so that there are error bands to 
 value_unit  = "s"                    # what the dashboard writes beside values
 weight_unit = "lost packets per 10,000"
 
+[streams.calls.fields]               # further columns, to sum, filter and split by
+region      = "region"
+device      = "device"
+codec       = "codec"
+error_code  = "error_code"           # 0 for a call that ended well
+
 [streams.sensors]                    # one row a report: several gateways hear the same reading
 input      = "sensors/*.parquet"
 source     = "reporter"
@@ -67,7 +73,7 @@ def run(folder: Path, number: int, seed: int, end: int, master: str | None, say:
     (folder / "wane.toml").write_text(SETTINGS, encoding="utf-8")
     settings = read_settings(folder / "wane.toml")
     say("2. Starting Spark, which takes some seconds …")
-    with spark_session(master) as spark:
+    with spark_session(master, reads_rows=False) as spark:
         say("3. Ingesting: Spark reads, checks and samples the files, all sources together, and commits once …")
         _tell(ingest(settings, RunOptions(), Progress(quiet=True), spark).lines(), say)
         say("4. More files arrive, with late and repeated records. The next run takes only these …")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Floats
+from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.guarantees import left_out
 
 _DIGITS: Final = 6  # shown; whole numbers of a million and more keep all of theirs
@@ -36,7 +36,7 @@ class RowsSeen:
     repeated: Item
 
     def as_dict(self) -> dict[str, Any]:
-        return {one.value: _limits(one) for one in (self.rows, self.repeated) if isinstance(one.value, str)}
+        return {one.value: limits_shape(one) for one in (self.rows, self.repeated) if isinstance(one.value, str)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Estimate:
             "used": self.used,
         }
         if self.items:
-            shape["items"] = [{"value": item.value} | _limits(item) for item in self.items]
+            shape["items"] = [{"value": item.value} | limits_shape(item) for item in self.items]
         if self.unlisted is not None:
             shape["unlisted"] = self.unlisted
         if self.seen is not None:
@@ -92,7 +92,8 @@ class Estimate:
         return shape
 
 
-def _limits(item: Item) -> dict[str, Any]:
+def limits_shape(item: Item) -> dict[str, Any]:
+    """A number and its interval for JSON."""
     return {name: _json_number(getattr(item, name)) for name in ("estimate", "lower", "upper")}
 
 
@@ -116,6 +117,53 @@ class Series:
         """Whether each interval of `which` holds its exact answer; two exact sums may differ by `rounding`."""
         slack = rounding * np.abs(truth)
         return (self.lower[which] - slack <= truth) & (truth <= self.upper[which] + slack)
+
+
+Group = str | float | bool | None  # what the events of a group have in common; None: it is missing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """One answer for each of many groups, such as sources: arrays in the order of their names.
+
+    All intervals hold together with probability ``confidence``, however many groups there are and whichever of them
+    somebody picks for their size.
+    """
+
+    names: tuple[Group, ...]
+    value: Floats
+    lower: Floats
+    upper: Floats
+    used: Ints
+    confidence: float
+    each: float  # the confidence of each interval by itself, and of one more
+    guarantee: str
+    family: str
+    as_of: int
+    unseen_share: float = 0.0  # of all that is counted: the most that a group may have which is not among the names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def exact(self) -> bool:
+        return bool(((self.lower == self.upper) | np.isnan(self.value)).all())
+
+    def ranked(self, *, smallest: bool = False) -> Rows:
+        """The numbers of the groups, the largest estimate first, or the smallest; those without one come last."""
+        keys = np.where(np.isnan(self.value), np.inf, self.value if smallest else -self.value)
+        return np.argsort(keys, kind="stable")
+
+    @property
+    def ties(self) -> Flags:
+        """Which groups may have another place than their estimates give them: some interval overlaps theirs."""
+        order = self.ranked()
+        lower, upper = (np.where(np.isnan(self.value), np.nan, limit)[order] for limit in (self.lower, self.upper))
+        before = np.append(np.inf, np.fmin.accumulate(lower)[:-1])
+        after = np.append(np.fmax.accumulate(upper[::-1])[::-1][1:], -np.inf)
+        found = np.empty(len(self), bool)
+        found[order] = (upper >= before) | (lower <= after)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

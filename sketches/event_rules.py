@@ -19,6 +19,8 @@ MIN_WEIGHT: Final = 0  # an event of weight 0 counts as an event and adds nothin
 MAX_WEIGHT: Final = 1 << 40
 LONGEST_SOURCE: Final = 1_000  # bytes of UTF-8
 LONGEST_KEY: Final = 1 << 20  # bytes of UTF-8
+LONGEST_FIELD_TEXT: Final = 1_000  # bytes of UTF-8
+MOST_FIELDS: Final = 32  # of a stream
 
 # Numbers written as text, blanks around them removed.
 WHOLE_NUMBER: Final = r"[+-]?[0-9]{1,18}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sketches.arrays import Column, distinct_sorted, frozen
 from sketches.errors import EventError
 from sketches.event_rules import MAX_TIME, MAX_VALUE, MAX_WEIGHT, MIN_WEIGHT
+from sketches.fields import FieldColumn, Fields
 from sketches.hashing import hash_text
 
 
@@ -75,7 +76,8 @@ class Events:
     """Columns of events: ids as 64 bits (integers as they are, text hashed), times, values, weights (None: all 1).
 
     Values are int64 or int32, float64, or the hashes of keys. Columns that need no conversion are the caller's own
-    arrays, read and never written: a copy of a large column costs more than sampling it.
+    arrays, read and never written: a copy of a large column costs more than sampling it. `fields` are further columns,
+    which `sample` keeps with the events that it keeps, and other families leave.
 
     >>> len(Events.of([1, 2], [10, 11], values=["a", "b"]))
     2
@@ -87,13 +89,19 @@ class Events:
     weights: NDArray[np.int64] | None
     labels: Labels
     kind: Kind
+    fields: Fields = field(default_factory=Fields.none)
 
     def __len__(self) -> int:
         return len(self.times)
 
     @classmethod
     def of(
-        cls, ids: ArrayLike, times: ArrayLike, values: ArrayLike | None = None, weights: ArrayLike | None = None
+        cls,
+        ids: ArrayLike,
+        times: ArrayLike,
+        values: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        fields: Mapping[str, ArrayLike] | None = None,
     ) -> Events:
         """Check the columns and hash text once. Nothing is sampled yet, and no input array is changed."""
         identity = _identities(np.asarray(ids))
@@ -114,7 +122,8 @@ class Events:
             lengths["weights"] = len(np.asarray(weights))
         if len(set(lengths.values())) > 1:
             raise EventError("columns differ in length: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
-        return cls(identity, clock, numbers, counts, labels, kind)
+        further = {name: FieldColumn.of(column) for name, column in (fields or {}).items()}
+        return cls(identity, clock, numbers, counts, labels, kind, Fields.of(len(clock), further))
 
     def columns(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], Column, NDArray[np.int64]]:
         """Ids, times, values (64 bits, or int32) and weights (empty: all are 1), `frozen` for kernels."""
@@ -132,7 +141,8 @@ class Events:
             return Events.of([], [])  # has no kind of values, so that all empty sketches have the same bytes
         weights = None if self.weights is None else self.weights[start:stop]
         part = slice(start, stop)
-        return Events(self.ids[part], self.times[part], self.values[part], weights, self.labels, self.kind)
+        fields = self.fields.take(part, stop - start)
+        return Events(self.ids[part], self.times[part], self.values[part], weights, self.labels, self.kind, fields)
 
 
 @dataclass(frozen=True, slots=True)

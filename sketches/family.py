@@ -23,19 +23,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sketches.arrays import Floats, Ints
-from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents
 from sketches.encoding.envelope import Envelope, load
-from sketches.errors import CorruptError, DecayError, EventError, UnanswerableError
-from sketches.estimate import Curve, Estimate, Series
+from sketches.errors import CorruptError, EventError, UnanswerableError
+from sketches.estimate import Curve, Estimate, Series, Split
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
-from sketches.holdings import Holdings
+from sketches.fields import KnownField
 from sketches.parts import HourTotals, Parts, SliceLengths
-from sketches.question import Counting, Question
+from sketches.promise import Built, Promise
+from sketches.question import Question
 
-DEFAULT_EPSILON: Final = 0.05
-DEFAULT_DELTA: Final = 0.05
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
 
@@ -55,6 +53,8 @@ class Abilities:
     kinds: tuple[Kind, ...] = tuple(Kind)  # of values that it can be built from
     of_value: bool = False  # sums and means of the value, not only of the weight
     columns: frozenset[str] = frozenset()  # of events, by which a predicate can restrict an answer
+    fields: bool = False  # further columns of events: restricts, compares and sums by them
+    any_predicate: bool = False  # not only ranges of these columns and one text
     mean_threshold: bool = False  # a threshold τ that is the mean of the values
     last_events: bool = False  # windows of the newest events by number
     past: bool = True  # as of times before the newest event
@@ -62,6 +62,7 @@ class Abilities:
     curves: bool = False  # whole curves over thresholds and shares
     forgives_repeats: bool = False  # an event counts once however often it comes
     tells_repeats: bool = False  # knows how often events came, and counts them once or each time, as is asked
+    by_source: bool = False  # all sources at once, each with its answer
     joint_lists: bool = False  # the intervals of a list hold all together, not only each by itself
 
     @property
@@ -73,11 +74,21 @@ class Abilities:
         """Why no sketch of the family answers the question, whatever its settings; None where one may."""
         if question.aggregate not in self.aggregates:
             return f"does not answer {question.aggregate}; it answers {', '.join(self.aggregates)}"
+        if question.per_second:
+            return "answers no rates per second: a store does, which knows when its stream began"
         if question.of_value and not self.of_value:
             return f"does not answer {question.aggregate} of the value, only of the weight"
-        if unknown := sorted(question.where.columns - self.columns):
+        if question.compared != "value" and not self.fields:
+            return f"knows values and weights by themselves, and does not answer {question.aggregate} of {question.of}"
+        if question.fields and not self.fields:
+            return f"keeps no fields, and so knows nothing of {' and '.join(sorted(question.fields))}"
+        if unknown := sorted((question.where.columns | question.share.columns) - self.columns - question.fields):
             known = f"only by {' and '.join(sorted(self.columns))}" if self.columns else "by nothing"
             return f"cannot restrict an answer by {' and '.join(unknown)}: it selects events {known}"
+        if not self.any_predicate and not question.where.is_simple:
+            return f"selects events only by ranges of numbers and by one text, not where {question.where.words()}"
+        if not self.any_predicate and question.share:
+            return f"has the share of a closed range of values, not of events where {question.share.words()}"
         if question.threshold is not None and question.threshold.phi is None and not self.mean_threshold:
             return "has no mean of the values to set a threshold by"
         if isinstance(question.decay, LastEvents) and not self.last_events:
@@ -89,82 +100,18 @@ class Abilities:
         return self.refusal(question) is None
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """How wide an interval to expect of a family, for one question to what is stored; the same measure for all of them.
-
-    Sums, counts, means and joins: over the answer. Shares: as it is. Quantiles: as a share of the ranks. Lists: as wide
-    as a listed share's interval, or as the share that a value left out may have beyond the listed ones.
-    """
-
-    width: float
-    certain: bool  # the interval holds always, not only with some probability
-
-    @classmethod
-    def certainly(cls, width: float) -> Promise:
-        """A promise that never fails."""
-        return cls(width, True)
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """How the stored sketches of a family were built (its own settings, those of its stream, the length of an epoch),
-    and what the store holds of the sources that are asked."""
-
-    own: Mapping[str, Any]
-    shared: Mapping[str, Any]
-    epoch_seconds: float
-    weighted: bool = True  # whether the stream's events have weights of their own
-    holdings: Holdings | None = None  # None: nothing is stored yet
-    other: Holdings | None = None  # of the second side of an inner product
-    stream: Holdings | None = None  # of all sources of the stream; None: those that are asked
-
-    @property
-    def stored(self) -> Holdings:
-        """What the store holds of the sources; where nothing is stored yet, one epoch of a million events."""
-        return self.holdings if self.holdings is not None else Holdings.one_epoch(self.epoch_seconds)
-
-    @property
-    def epsilon(self) -> float:
-        return self._number("epsilon", DEFAULT_EPSILON)
-
-    @property
-    def delta(self) -> float:
-        return self._number("delta", DEFAULT_DELTA)
-
-    @property
-    def decay(self) -> Decay | None:
-        """The decay that the sketches were built for, if there is one that can be read."""
-        try:
-            return parse_decay(str(self.own["decay"])) if "decay" in self.own else None
-        except DecayError:
-            return None
-
-    @property
-    def counting(self) -> Counting:
-        """What sketches that keep one of the two count; before there was a choice they counted weight."""
-        return "events" if self.shared.get("counting", "weight") == "events" else "weight"
-
-    def keeps(self, question: Question) -> bool:
-        """Whether sketches that keep one mass of each event, built by the stream's setting, keep what it adds up."""
-        return "value" not in question.masses and (not self.weighted or question.masses == {self.counting})
-
-    def stated(self, name: str, default: Any) -> Any:
-        """A setting of the family or else of its stream."""
-        return self.own.get(name, self.shared.get(name, default))
-
-    def _number(self, name: str, default: float) -> float:
-        for settings in (self.own, self.shared):
-            value = settings.get(name)
-            if isinstance(value, int | float):
-                return float(value)
-        return default
-
-
 class Askable(ABC):
     """What answers questions: one sketch, or the sketches of many sources and epochs side by side."""
 
     kind: Kind  # of the values
+
+    def kind_of(self, column: str) -> Kind:
+        """What a column holds that takes the place of the value."""
+        return self.kind
+
+    def unknown_fields(self, question: Question) -> Mapping[str, KnownField]:
+        """The fields that a question is about and that some events came without."""
+        return {}
 
     @abstractmethod
     def answer(self, question: Question, *, other: Any = None) -> Estimate:
@@ -189,6 +136,14 @@ class Askable(ABC):
         raise UnanswerableError("this family has no curves")
 
 
+class Splittable(ABC):
+    """What answers one question for each of many groups at once: of many sources, or of the values of a field."""
+
+    @abstractmethod
+    def answer(self, question: Question) -> Split:
+        """The answer of every group; `UnanswerableError` where the family has none by groups."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """One epoch of the chosen sources in a family's own form, and about how many bytes it takes in memory."""
@@ -207,9 +162,7 @@ class Sketch(Askable):
     family: ClassVar[str]
     abilities: ClassVar[Abilities]
     scope: ClassVar[Scope] = Scope.EPOCH
-    first_format: ClassVar[
-        Mapping[str, object]
-    ] = {}  # settings that sketches of format 1 had before they were a choice
+    first_format: ClassVar[Mapping[str, object]] = {}  # settings of sketches of format 1, which had no choice
     one_mass: ClassVar[bool] = False  # keeps of each event 1 or its weight, by the setting `counting`, not both
     merged_to_answer: ClassVar[bool] = True  # False where sketches side by side answer better than merged ones
     in_parts: ClassVar[bool] = False  # a sketch of a stream is stored in segments, and answers for some sources too
@@ -313,6 +266,15 @@ class Sketch(Askable):
         """What answers for some of the sources, or for all, as the stream takes repeats."""
         raise NotImplementedError(f"the {self.family} family does not know its sources")
 
+    def by_source(self, names: Sequence[str], repeats: Repeats = Repeats.FORGIVEN) -> Splittable:
+        """What answers for each of these sources at once."""
+        raise UnanswerableError(f"the {self.family} family does not answer for all sources at once")
+
+    @classmethod
+    def by_field(cls, askable: Any, name: str) -> Splittable:
+        """What answers for each value of a field at once, of what this family's sketches are asked as."""
+        raise UnanswerableError(f"the {cls.family} family keeps no fields to split an answer by")
+
     def moved(self, sketches: Sequence[tuple[str, Sketch]]) -> tuple[Self, list[int]]:
         """The sketch with what `earlier` ones hold, each with its source, and the numbers of those that lack events.
 
@@ -332,6 +294,10 @@ class Sketch(Askable):
     def hour_totals(self) -> HourTotals | None:
         """Exact totals of the rows of every hour; None where they were not counted."""
         return None
+
+    def known_fields(self) -> Mapping[str, KnownField]:
+        """What is known of the fields of all events."""
+        return {}
 
     def slice_lengths(self, time: int) -> SliceLengths:
         """Of exact totals, around a time."""

@@ -210,12 +210,12 @@ def measured_share(question: Question) -> float:
     if question.two_ended:
         return TWO_ENDS
     ends = (question.tau, question.low, question.high, question.value)
-    return ONE_END if any(one is not None for one in ends) else 1.0
+    return ONE_END if question.share or any(one is not None for one in ends) else 1.0
 
 
 def restricted_share(question: Question) -> float:
     """The share of the events that a question's predicate leaves, by the priors above."""
-    share = 1.0 if question.where.key is None else ONE_VALUE
+    share = ONE_END ** len(question.where.terms) * (1.0 if question.where.key is None else ONE_VALUE)
     for _, limits in question.where.ranges:
         two = math.isfinite(limits.low) and math.isfinite(limits.high)
         share *= ONE_VALUE if limits.low == limits.high else TWO_ENDS if two else ONE_END

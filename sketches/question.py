@@ -2,7 +2,8 @@
 
 With f the decay at an event's age, w its weight and v its value, sums running over distinct events. Where a share, a
 rank or a count is of *events*, each event counts c = 1; with counting="weight" it counts c = w, as in the papers. x is
-what is summed: of="weight" the weight w (each event once, whatever is counted), of="value" the value, c·v.
+what is summed: of="weight" the weight w (each event once, whatever is counted), of="value" the value, c·v. Instead of
+the value, `of` may name a field, a further column of events: then v is the field, and events without it are left out.
 
 =================  =====================================================  ==========================
 aggregate          meaning                                                needs
@@ -10,7 +11,10 @@ aggregate          meaning                                                needs
 sum                Σ x·f
 count              Σ c·f
 mean               Σ w·f / Σ f, or Σ c·v·f / Σ c·f
-selectivity        Σ_P c·f / Σ c·f                                        low/high, or tau (v ≥ tau)
+variance           the mean of the squared distance from that mean
+stddev             the square root of the variance
+ratio              Σ a·f / Σ b·f, of two measures                         of, per
+selectivity        Σ_P c·f / Σ c·f                                        share, low/high, or tau (v ≥ tau)
 rank               Σ_{v ≤ value} c·f / Σ c·f                              value
 quantile           smallest v whose cumulated share reaches phi           phi, or phis
 median             quantile at phi = 1/2
@@ -26,25 +30,28 @@ inner-product      Σ_k (Σ_{v = k} c·f here) · (Σ_{v = k} c·f there)       
 =================  =====================================================  ==========================
 
 `where` restricts any of them to the events that satisfy a predicate, numerator and denominator alike. What an aggregate
-does not measure restricts it too: ``Question("mean", high=60)`` is the mean over v ≤ 60.
+does not measure restricts it too: ``Question("mean", high=60)`` is the mean over v ≤ 60. A predicate may compare the
+value with an aggregate, as in `value >= median(value)`: that is the same as tau="median". With a field in the place of
+the value, `latency >= median(latency)`, it is tau="median" with tau_of="latency".
 """
 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from sketches.decay import Decay, parse_decay
+from sketches.decay.functions import LastEvents
 from sketches.errors import QuestionError
 from sketches.event_rules import MAX_TIME
-from sketches.predicate import EVERY_EVENT, Predicate, Range
+from sketches.fields import name_fault
+from sketches.predicate import EVENT_COLUMNS, EVERY_EVENT, Comparison, Predicate, Range
 from sketches.suggestions import did_you_mean
-from sketches.vocabulary import AGGREGATES, COUNTINGS, MEASURES
+from sketches.threshold import HONEST, Threshold, honest_threshold, tau_text
+from sketches.vocabulary import AGGREGATES, COUNTINGS, EVENTS, MEASURES
 
 Counting = Literal["events", "weight"]
-Measure = Literal["weight", "value"]
 DEFAULT_TOP: Final = 10  # heavy hitters, where a question does not say how many
 NEEDS_ORDER: Final = frozenset(  # aggregates of values that can be compared, so not of text
     {
@@ -62,6 +69,7 @@ NEEDS_ORDER: Final = frozenset(  # aggregates of values that can be compared, so
 
 _NO_DECAY: Final = parse_decay("none")
 _NEEDS = {
+    "ratio": ("of", "per"),
     "rank": ("value",),
     "quantile": ("phi",),
     "frequency": ("value",),
@@ -71,7 +79,13 @@ _NEEDS = {
     "correlated-count": ("tau",),
     "correlated-mean": ("tau",),
 }
-_SUMS: Final = frozenset({"sum", "mean", "range-sum", "correlated-sum", "correlated-mean"})  # they are of something
+_SUMS: Final = frozenset(  # they are of something
+    {"sum", "mean", "variance", "stddev", "range-sum", "correlated-sum", "correlated-mean"}
+)
+_RANKED: Final = frozenset(  # they rank or count the values of something
+    {"selectivity", "rank", "quantile", "median", "heavy-hitters", "frequency", "range-frequency", "self-join"}
+    | {"inner-product"}
+)
 _MEASURED: Final = {  # what an aggregate measures by itself, so that it does not restrict
     "tau": frozenset({"selectivity", "correlated-sum", "correlated-count", "correlated-mean"}),
     "low": frozenset({"selectivity", "range-sum", "range-frequency"}),
@@ -80,27 +94,9 @@ _MEASURED: Final = {  # what an aggregate measures by itself, so that it does no
     "phi": frozenset({"quantile", "median", "heavy-hitters"}),
     "top": frozenset({"heavy-hitters"}),
 }
-_TAU: Final = re.compile(r"(?:([0-9]+\.?[0-9]*|\.[0-9]+)\s*\*\s*)?(median|mean|q(0?\.[0-9]+))")
-_TAU_TEXTS: Final = "a number, 'median', 'mean', a quantile like 'q0.9', or a multiple like '2*median'"
 _MOST_SHARES: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """A threshold τ that is itself an aggregate: a multiple of a quantile of the values or, with phi None, of the mean.
-
-    It is over the chosen sources, under the question's decay and counting, before any predicate.
-    """
-
-    phi: float | None
-    factor: float = 1.0
-
-    @classmethod
-    def read(cls, text: str) -> Threshold:
-        match = _TAU.fullmatch(text)
-        if not match or not math.isfinite(factor := float(match[1] or 1.0)) or (match[3] and float(match[3]) == 0.0):
-            raise QuestionError(f"tau is {text[:40]!r}; it must be {_TAU_TEXTS}")
-        return cls({"median": 0.5, "mean": None}.get(match[2], float(match[3] or 0.0)), factor)
+_ONE_SHARE: Final = "aggregate 'selectivity' is the share of one thing"
+_ABOVE: Final = frozenset({"sum", "count", "mean"})  # aggregates over what is above a threshold that is an aggregate
 
 
 class DecayOrText:
@@ -135,26 +131,57 @@ class Question:
     low: float | None = None
     high: float | None = None
     top: int | None = None
-    of: Measure | None = None  # None: the weight; a store asks for the value where its stream has no weight
+    of: str | None = None  # weight, value, or a field. None: a store decides for sums; else the weight
     confidence: float | None = None  # None: 1 - delta of the sketch
     where: Predicate = EVERY_EVENT
+    share: Predicate = EVERY_EVENT  # what a selectivity is the share of
     counting: Counting | None = None  # None: events; a store asks by the setting of its stream
     phis: tuple[float, ...] = ()  # several shares of a quantile, instead of phi
+    per_second: bool = False  # a sum or a count over the time that the decay weighs: a rate
+    per: str | None = None  # what a ratio is per: weight, value, events or a field
+    tau_of: str | None = None  # the field that a threshold is an aggregate of; None: the value
 
     def __post_init__(self) -> None:
         if self.aggregate not in AGGREGATES:
             hint = did_you_mean(self.aggregate, AGGREGATES)
             raise QuestionError(f"aggregate {self.aggregate!r} is not one of {', '.join(AGGREGATES)}{hint}")
         self._check_numbers()
+        self._take_share()
+        self._take_threshold()
         self._restrict()
         self._check_needs()
         if self.as_of is not None and abs(self.as_of) > MAX_TIME:
             raise QuestionError(f"as_of is {self.as_of}; times lie between -2^62 and 2^62")
-        for name, known in (("of", MEASURES), ("counting", COUNTINGS)):
-            if getattr(self, name) not in (None, *known):
-                raise QuestionError(f"{name} is {getattr(self, name)!r}; it must be {' or '.join(map(repr, known))}")
-        if self.of is not None and self.aggregate not in _SUMS:
-            raise QuestionError(f"of={self.of!r} goes with {', '.join(sorted(_SUMS))}, not with {self.aggregate!r}")
+        if self.counting not in (None, *COUNTINGS):
+            known = " or ".join(map(repr, COUNTINGS))
+            raise QuestionError(f"counting is {self.counting!r}; it must be {known}")
+        self._check_of()
+        if self.per_second:
+            self._check_rate()
+
+    def _check_of(self) -> None:
+        if self.per is not None and self.aggregate != "ratio":
+            raise QuestionError(f"per={self.per!r} goes with ratio, not with {self.aggregate!r}")
+        known = (*MEASURES, EVENTS) if self.aggregate == "ratio" else MEASURES
+        for name in ("of", "per"):
+            given = getattr(self, name)
+            if given is not None and given not in known and (fault := name_fault(given)) is not None:
+                raise QuestionError(
+                    f"{name} is {given!r}; it must be {', '.join(map(repr, known))} or a field: {fault}"
+                )
+        if self.of is not None and self.aggregate not in _SUMS | _RANKED | {"ratio"}:
+            those = ", ".join(sorted(_SUMS | _RANKED | {"ratio"}))
+            raise QuestionError(f"of={self.of!r} goes with {those}, not with {self.aggregate!r}")
+        if self.share and self.of is not None:
+            raise QuestionError(f"of={self.of!r} goes with the share above tau, or from low to high, not with share=")
+        if self.tau_of is not None and self.threshold is None:
+            raise QuestionError(f"tau_of={self.tau_of!r} goes with a tau that is an aggregate, like 'median'")
+
+    def _check_rate(self) -> None:
+        if not self.aggregate.endswith(("sum", "count")):
+            raise QuestionError(f"a rate is of a sum or a count, not of {self.aggregate!r}")
+        if isinstance(self.decay, LastEvents):
+            raise QuestionError(f"a rate needs a decay of time; how far {self.decay.spec} reaches back is open")
 
     def _check_numbers(self) -> None:
         for name in ("phi", "confidence"):
@@ -174,9 +201,47 @@ class Question:
         if self.top is not None and self.top < 1:
             raise QuestionError(f"top is {self.top!r}; it must be at least 1")
 
+    def _take_share(self) -> None:
+        """Let a share that is a closed range of values be `low` and `high`, and one above an aggregate be `tau`."""
+        if not self.share:
+            return
+        if self.aggregate != "selectivity":
+            raise QuestionError(f"share goes with selectivity, not with {self.aggregate!r}; where restricts an answer")
+        if self.tau is not None or self.low is not None or self.high is not None:
+            raise QuestionError(f"{_ONE_SHARE}: share, tau, or low and/or high")
+        limits = self.share.range_of("value")
+        if self.share == Predicate.of(None, value=limits) and not limits.open_low and not limits.open_high:
+            for name, end in (("low", limits.low), ("high", limits.high)):
+                object.__setattr__(self, name, end if math.isfinite(end) else None)
+            object.__setattr__(self, "share", EVERY_EVENT)
+        elif self.share.thresholds:
+            threshold = honest_threshold(self.share)
+            if len(self.share.terms) > 1 or self.share.without(threshold):
+                raise QuestionError(f"{threshold}: {HONEST}; what else is to hold goes into where")
+            self._set_threshold(threshold)
+            object.__setattr__(self, "share", EVERY_EVENT)
+
+    def _take_threshold(self) -> None:
+        """Let a term `value >= median(value)` of the predicate be `tau`: its interval knows how sure the median is."""
+        if not self.where.thresholds:
+            return
+        threshold = honest_threshold(self.where)
+        if self.aggregate not in _ABOVE or self.tau is not None:
+            raise QuestionError(f"{threshold}: {HONEST}, with sum, count and mean and without tau")
+        self._set_threshold(threshold)
+        object.__setattr__(self, "where", self.where.without(threshold))
+
+    def _set_threshold(self, threshold: Comparison) -> None:
+        object.__setattr__(self, "tau", tau_text(threshold))
+        object.__setattr__(self, "tau_of", None if threshold.column == "value" else threshold.column)
+
     def _restrict(self) -> None:
         """Let what the aggregate does not measure restrict it, or refuse it: nothing that was asked is ignored."""
-        if self.tau is not None and self.aggregate in ("sum", "count", "mean"):
+        if self._sums_a_field and not isinstance(self.tau, str):
+            self._check_needs()  # what it needs restricts it: sums above a number are sums of what is above
+            plain = "sum" if self.aggregate == "range-sum" else self.aggregate.removeprefix("correlated-")
+            object.__setattr__(self, "aggregate", plain)
+        elif self.tau is not None and self.aggregate in _ABOVE:
             object.__setattr__(self, "aggregate", f"correlated-{self.aggregate}")
         where = self.where
         for name, measured in _MEASURED.items():
@@ -186,7 +251,7 @@ class Question:
             if name in ("phi", "top"):
                 raise QuestionError(f"{name} goes with {', '.join(sorted(measured))}, not with {self.aggregate!r}")
             if name == "tau" and isinstance(given, str):
-                sums = ", ".join(sorted({"sum", "count", "mean", *measured}))
+                sums = ", ".join(sorted({*_ABOVE, *measured}))
                 raise QuestionError(f"tau={given!r} goes with {sums}, not with {self.aggregate!r}")
             where = where.and_also(_restriction(name, given))
             object.__setattr__(self, name, None)
@@ -202,12 +267,15 @@ class Question:
                 raise QuestionError(f"aggregate {self.aggregate!r} needs {name}")
         if self.aggregate == "selectivity":
             ranged = self.low is not None or self.high is not None
-            if self.tau is None and not ranged:
-                raise QuestionError("aggregate 'selectivity' needs what it is the share of: tau, or low and/or high")
+            if self.tau is None and not ranged and not self.share:
+                hint = f', like --share "{self.where}"; where restricts both sides of a share' if self.where else ""
+                raise QuestionError(
+                    f"aggregate 'selectivity' needs what it is the share of: share, tau, or low and/or high{hint}"
+                )
             if self.tau is not None and ranged:
                 raise QuestionError(
-                    "aggregate 'selectivity' is the share of one thing: either tau, or low and/or high; what is to "
-                    "restrict both sides goes into where (--above, --below)"
+                    f"{_ONE_SHARE}: either tau, or low and/or high; what is to restrict both sides goes into where "
+                    "(--above, --below)"
                 )
         if self.aggregate == "median":
             if self.phi not in (None, 0.5):
@@ -215,19 +283,54 @@ class Question:
             object.__setattr__(self, "phi", 0.5)
 
     @property
+    def _sums_a_field(self) -> bool:
+        return self.aggregate in _SUMS and self.of not in (None, *MEASURES)
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that it is about."""
+        named = {name for name in (self.of, self.per, self.tau_of) if name not in (None, *MEASURES, EVENTS)}
+        return (self.where.columns | self.share.columns | named) - EVENT_COLUMNS.keys()
+
+    @property
+    def measured(self) -> str:
+        """What it sums or averages."""
+        return self.of or "weight"
+
+    @property
+    def compared(self) -> str:
+        """The column that it ranks, or compares with tau: the value, unless another takes its place."""
+        if self.tau_of is not None:
+            return self.tau_of
+        takes_its_place = self.aggregate in _RANKED and self.of is not None
+        if self.sums:
+            takes_its_place = self._sums_a_field and self.threshold is None
+        return self.of if takes_its_place and self.of is not None else "value"
+
+    @property
     def threshold(self) -> Threshold | None:
         """τ where it is itself an aggregate, else None."""
         return Threshold.read(self.tau) if isinstance(self.tau, str) else None
 
     @property
+    def needs_order(self) -> bool:
+        """Whether it is about values that can be compared, so not about text."""
+        return self.aggregate in NEEDS_ORDER and not self.share
+
+    @property
     def of_value(self) -> bool:
-        """Whether it sums or averages the value."""
-        return self.of == "value"
+        """Whether it sums or averages the value, or a field."""
+        return self.sums and self.of not in (None, "weight")
 
     @property
     def sums(self) -> bool:
         """Whether it sums or averages something, which `of` names."""
         return self.aggregate in _SUMS
+
+    @property
+    def averages(self) -> bool:
+        """Whether it is a mean, or made of means: it divides by the number of events."""
+        return self.aggregate.endswith("mean") or self.aggregate in ("variance", "stddev")
 
     @property
     def by_weight(self) -> bool:
@@ -242,7 +345,7 @@ class Question:
             return frozenset({counted})
         if self.of_value:
             return frozenset({"value", counted})
-        also = {"events"} if self.aggregate.endswith("mean") else {counted} if self.threshold is not None else set()
+        also = {"events"} if self.averages else {counted} if self.threshold is not None else set()
         return frozenset({"weight"} | also)
 
     @property

@@ -10,19 +10,19 @@ import re
 from typing import TYPE_CHECKING
 
 from sketches.durations import parse_duration
-from sketches.errors import WaneError
+from sketches.errors import QuestionError, WaneError
 from sketches.event_rules import WHOLE_NUMBER
-from sketches.vocabulary import AGGREGATES, COUNTINGS, EXAMPLES, MEASURES
+from sketches.vocabulary import AGGREGATES, COUNTINGS, EVENTS, EXAMPLES, RATE
 
 if TYPE_CHECKING:
-    from sketches.predicate import Predicate
+    from sketches.predicate import Predicate, StreamColumns
     from sketches.question import Question
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what can be asked to a command."""
     add = parser.add_argument
-    add("--aggregate", required=True, metavar="A", help="one of: " + " ".join(AGGREGATES))
+    add("--aggregate", required=True, metavar="A", help="one of: " + " ".join((*AGGREGATES, RATE)))
     add("--decay", default="none", metavar="SPEC", help="the decay function, like " + "  ".join(EXAMPLES.values()))
     add(
         "--as-of",
@@ -43,12 +43,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--high", type=_number, metavar="H", help="greatest value of a range, or of the events that are asked about")
     add("--above", type=_number, metavar="X", help="only events whose value is above X")
     add("--below", type=_number, metavar="X", help="only events whose value is below X")
-    add("--where", metavar="PREDICATE", help="only events that satisfy it, like 'value >= 60 and weight < 5'")
+    add(
+        "--where",
+        metavar="PREDICATE",
+        help="only events that satisfy it, like \"value >= 60 and (weight < 5 or source in ('a', 'b'))\": comparisons, "
+        "in, between, like 'prefix%%', and, or, not; value >= median(value) compares with an aggregate",
+    )
+    add("--share", metavar="PREDICATE", help="selectivity: the share of what satisfies it among what --where leaves")
     add(
         "--of",
-        choices=MEASURES,
-        help="what sums and means are of (default: the weight where the stream has one, else the value)",
+        metavar="MEASURE",
+        help="what is summed, averaged or ranked: value, weight, events or a field (default: sums are of the weight "
+        "where the stream has one, else of the value; ranks and lists are of the value)",
     )
+    add("--per", metavar="MEASURE", help="ratio: what --of is divided by: value, weight, events or a field")
     add(
         "--counting",
         choices=COUNTINGS,
@@ -64,12 +72,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def question_of(options: argparse.Namespace, as_of: int | None) -> Question:
-    """The question that the options ask; a time needs the stream's unit, so it is read before."""
+def question_of(options: argparse.Namespace, as_of: int | None, columns: StreamColumns | None = None) -> Question:
+    """The question that the options ask; a time needs the stream's unit, so it is read before.
+
+    `columns` are those of the stream's events; without it they have no fields.
+    """
     from sketches.question import Question
 
+    named = options.of if options.of is None or columns is None else columns.column(options.of)
+    aggregate, of = _measured(options.aggregate, named)
     return Question(
-        options.aggregate,
+        aggregate,
         options.decay,
         as_of=as_of,
         tau=_number_or_text(options.tau),
@@ -79,23 +92,42 @@ def question_of(options: argparse.Namespace, as_of: int | None) -> Question:
         low=options.low,
         high=options.high,
         top=options.top,
-        of=options.of,
+        of=of,
+        per=options.per if options.per is None or columns is None else columns.column(options.per),
+        per_second=options.aggregate == RATE,
         confidence=options.confidence,
-        counting=options.counting,
-        where=_where(options),
+        counting=options.counting or ("events" if options.of == "events" else None),
+        where=_where(options, columns),
+        share=_predicate(options.share, columns),
     )
 
 
-def _where(options: argparse.Namespace) -> Predicate:
+def _measured(aggregate: str, of: str | None) -> tuple[str, str | None]:
+    """The aggregate that sketches know, and what it is of: a rate is a sum or a count, and a sum of events a count."""
+    if of != EVENTS or aggregate == "ratio":
+        return "sum" if aggregate == RATE else aggregate, of
+    counts = {"sum": "count", "correlated-sum": "correlated-count", RATE: "count"}
+    if aggregate not in counts:
+        raise QuestionError(f"--of events goes with {', '.join(counts)}, not with {aggregate!r}: each event is one")
+    return counts[aggregate], None
+
+
+def _where(options: argparse.Namespace, columns: StreamColumns | None) -> Predicate:
     """What restricts the answer: --above, --below and --where together."""
     from sketches.predicate import Predicate, Range, everything
 
-    parts = [Predicate.parse(options.where)] if options.where is not None else []
+    parts = [_predicate(options.where, columns)]
     if options.above is not None:
         parts.append(Predicate.of(None, value=Range(low=options.above, open_low=True)))
     if options.below is not None:
         parts.append(Predicate.of(None, value=Range(high=options.below, open_high=True)))
     return everything(parts)
+
+
+def _predicate(text: str | None, columns: StreamColumns | None) -> Predicate:
+    from sketches.predicate import EVERY_EVENT, StreamColumns
+
+    return EVERY_EVENT if text is None else (columns or StreamColumns()).parse(text)
 
 
 def _number(text: str) -> float:

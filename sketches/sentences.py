@@ -15,14 +15,21 @@ class Names:
 
     value: str = ""
     weight: str = ""
+    alone: bool = False  # the name stands for itself, where a reader sees it among its kind
 
     def of(self, column: str) -> str:
         """The column in words, with its name.
 
-        >>> Names(value="duration_s").of("value"), Names().of("weight")
-        ('the value (duration_s)', 'the weight')
+        >>> Names(value="duration_s").of("value"), Names().of("weight"), Names().of("status")
+        ('the value (duration_s)', 'the weight', 'status')
+        >>> Names(value="duration_s", alone=True).of("value")
+        'duration_s'
         """
+        if column not in ("value", "weight"):
+            return column
         name = getattr(self, column)
+        if self.alone and name:
+            return str(name)
         return f"the {column} ({name})" if name and name != column else f"the {column}"
 
 
@@ -39,14 +46,17 @@ def sentence(question: Question, names: Names = NO_NAMES, *, weighted: bool = Tr
     >>> sentence(Question("median"))
     'the median of the value, each event counted once'
     """
-    text = _subject(question, names, counted)
+    text = _subject(question, names, counted) + (" per second" if question.per_second else "")
     if not question.sums or question.of_value or question.threshold is not None:
         text += _counting(question, weighted, counted)
     if not weighted and question.sums and not question.of_value:
         text += f", where all {counted} weigh 1"
     if isinstance(question.decay, LastEvents):
         text += f", among the newest {question.decay.count:,.0f} {counted}"
-    return f"{text}, over {counted} where {question.where.words()}" if question.where else text
+    if not question.where:
+        return text
+    own = {column: getattr(names, column) for column in ("value", "weight") if names.alone and getattr(names, column)}
+    return f"{text}, over {counted} where {question.where.renamed(own).words()}"
 
 
 def _counting(question: Question, weighted: bool, counted: str) -> str:
@@ -58,12 +68,18 @@ def _counting(question: Question, weighted: bool, counted: str) -> str:
 
 
 def _subject(question: Question, names: Names, counted: str) -> str:
-    value = names.of("value")
-    summed = names.of("value" if question.of_value else "weight")
+    value, summed = names.of(question.compared), names.of(question.measured)
     tau = _tau(question)
     match question.aggregate:
         case "sum" | "mean":
             return f"the {question.aggregate} of {summed}"
+        case "variance":
+            return f"the variance of {summed}"
+        case "stddev":
+            return f"the standard deviation of {summed}"
+        case "ratio":
+            one, other = (counted if name == "events" else names.of(name or "") for name in (question.of, question.per))
+            return f"the sum of {one} over that of {other}" if one != counted else f"{counted} over the sum of {other}"
         case "count":
             return f"the number of {counted}"
         case "correlated-sum" | "correlated-mean":
@@ -75,6 +91,8 @@ def _subject(question: Question, names: Names, counted: str) -> str:
         case "quantile":
             shares = ", ".join(f"{phi:g}" for phi in question.phis or (question.phi or 0.0,))
             return f"the {shares} quantile{'s' if question.phis else ''} of {value}"
+        case "selectivity" if question.share:
+            return f"the share of {counted} where {question.share.words()}"
         case "selectivity" if question.tau is not None:
             return f"the share of {counted} where {value} is at least {tau}"
         case "selectivity" | "range-frequency":

@@ -18,6 +18,8 @@ class TimeUnit:
     denominator: int = 1
 
     def seconds(self, ages: Ints | Floats) -> Floats:
+        if self.numerator == self.denominator == 1:
+            return np.asarray(ages, np.float64)
         return np.asarray(ages * np.float64(self.numerator) / np.float64(self.denominator))
 
 

@@ -11,6 +11,9 @@ AGGREGATES: Final = (
     "sum",
     "count",
     "mean",
+    "variance",
+    "stddev",
+    "ratio",
     "selectivity",
     "rank",
     "quantile",
@@ -25,8 +28,10 @@ AGGREGATES: Final = (
     "self-join",
     "inner-product",
 )
+RATE: Final = "rate"  # a sum or a count per second; it is made by stores, not by sketches
 COUNTINGS: Final = ("events", "weight")
 MEASURES: Final = ("weight", "value")
+EVENTS: Final = "events"  # what a ratio or a rate may be of besides: each event is one
 
 # By the name of the decay, which is what stands before the colon.
 EXAMPLES: Final = {

@@ -7,7 +7,9 @@ after the other could keep a writer out for ever. So a writer holds a lock of it
 
 from __future__ import annotations
 
+import errno
 import glob
+import os
 import re
 import shutil
 import tempfile
@@ -21,6 +23,7 @@ from typing import Final
 import duckdb
 
 from sketches.errors import CorruptError, WaneError
+from sketches.formatting import size_text
 from store.locks import closed_to_readers, wait_for_writer
 
 # Readable by every DuckDB from 1.4 on, whichever newer one wrote it.
@@ -42,6 +45,7 @@ _DAMAGED: Final = (
 )
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.05
 _VACUUM_TASKS: Final = 100  # DuckDB's own default
+_LEAST_ROOM: Final = 1 << 20  # bytes that a small store needs for its log and a copy
 _NEW, _COPY = ".new-", ".settled"  # ends of the names of what is not finished yet
 _IN_THIS_PROCESS = threading.RLock()
 _READ_NOW: Final[list[Path]] = []  # files that this process has open for reading; guarded by the lock
@@ -71,7 +75,11 @@ def connected(path: Path, *, write: bool, wait: float = WAIT) -> Iterator[duckdb
             _READ_NOW.append(path)
         try:
             yield connection
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
+            if _is_full(error):
+                raise StoreError(_full(path)) from error
+            if isinstance(error, OSError):
+                raise
             raise StoreError(_unusable(path, error)) from error
         except CorruptError as error:
             raise StoreError(f"{path} is damaged: {error}; restore it from a backup") from error
@@ -100,6 +108,13 @@ def _open(path: Path, *, write: bool, wait: float) -> duckdb.DuckDBPyConnection:
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
+def abandon(connection: duckdb.DuckDBPyConnection) -> None:
+    """Take back what was begun. After some errors, such as a full disk, DuckDB has done so by itself; the error that
+    led here is the one to tell."""
+    with suppress(duckdb.Error):
+        connection.rollback()
+
+
 def create(path: Path, statements: list[str]) -> None:
     """Create a file and execute these statements in it. The file gets its name only when it is complete.
 
@@ -115,6 +130,8 @@ def create(path: Path, statements: list[str]) -> None:
     except (OSError, duckdb.Error) as error:
         if path.exists():
             return
+        if _is_full(error):
+            raise StoreError(_full(path)) from error
         reason = error.strerror if isinstance(error, OSError) else _first_line(error)
         raise StoreError(f"{path} cannot be created: {reason}") from error
 
@@ -175,6 +192,8 @@ def _holder(error: duckdb.Error) -> str:
 
 def _unreadable(path: Path, error: duckdb.Error) -> str:
     text = str(error)
+    if _is_full(error):
+        return _full(path)
     if path.stat().st_size == 0:
         return f"{path} is empty, not a wane store; remove it to let `wane ingest` create one"
     if "not a valid DuckDB" in text:
@@ -188,9 +207,25 @@ def _unusable(path: Path, error: duckdb.Error) -> str:
     text = _first_line(error)
     if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
         return f"{path} is a DuckDB database, but not a whole wane store: {text}"
-    if "No space left" not in text and (isinstance(error, _DAMAGED) or "Corrupt database" in text):
+    if isinstance(error, _DAMAGED) or "Corrupt database" in text:
         return f"{path} is damaged and cannot be read: {text}"
     return f"{path} cannot be used: {text}"
+
+
+def _is_full(error: BaseException) -> bool:
+    full = os.strerror(errno.ENOSPC)
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or full in str(error)
+
+
+def _full(path: Path) -> str:
+    """What to say where a disk is full. A commit writes to the log, then to the file, and may write the file anew."""
+    files = (path, path.with_name(f"{path.name}.wal"))
+    needed = max(_LEAST_ROOM, 2 * sum(file.stat().st_size for file in files if file.exists()))
+    free = size_text(shutil.disk_usage(path.parent).free)
+    return (
+        f"the disk of {path} is full: {free} are free, and a commit needs up to {size_text(needed)} besides what it "
+        "brings; make room, and run it again"
+    )
 
 
 def _first_line(error: duckdb.Error) -> str:

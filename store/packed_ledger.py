@@ -2,14 +2,14 @@
 
 A commit adds rows to the tables `runs` and `files`, where DuckDB takes 140 bytes for a run with its file. Once a stream
 has many of them, they go to a row of `packed_ledger`, with those that are packed already. Whoever reads the ledger
-reads `all_runs` and `all_files`, which `open_ledger` provides. Packs were Parquet before; these are read for ever.
+reads `all_runs` and `all_files`, which `open_ledger` provides. Packs were Parquet before schema 6.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import duckdb
@@ -31,19 +31,26 @@ _PARQUET: Final = b"PAR1"  # what packs began with before
 Rows = dict[str, Column]
 
 
-def open_ledger(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, Collection[str]] | None = None) -> None:
+def open_ledger(
+    connection: duckdb.DuckDBPyConnection,
+    columns: Mapping[str, Collection[str]] | None = None,
+    streams: Sequence[str] | None = None,
+) -> None:
     """Provide the views `all_runs` and `all_files` of what is packed and what is not, in this connection.
 
-    `columns` says which columns of a ledger will be read; the others may be missing.
+    `columns` says which columns of a ledger will be read, `streams` of which streams; the others may be missing.
     """
+    found = connection.execute(
+        "SELECT ledger, payload FROM packed_ledger WHERE $1 IS NULL OR list_contains($1, stream) "
+        "ORDER BY ledger, stream, first",
+        [streams],
+    ).fetchall()
     for ledger in _LEDGERS:
-        packs = connection.execute(
-            "SELECT payload FROM packed_ledger WHERE ledger = $1 ORDER BY stream, first", [ledger]
-        ).fetchall()
+        packs = [payload for of, payload in found if of == ledger]
         everything = f"FROM {ledger}"
         if packs:
             wanted = None if columns is None else columns[ledger]
-            rows = _joined([_unpack(payload, wanted) for (payload,) in packs])
+            rows = _joined([_unpack(payload, wanted) for payload in packs])
             connection.register(f"wane_packed_{ledger}", rows)
             everything = f"FROM wane_packed_{ledger} UNION ALL BY NAME {everything}"
         connection.execute(f"CREATE OR REPLACE TEMP VIEW all_{ledger} AS {everything}")
@@ -87,6 +94,15 @@ def unpack_ledger(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
     connection.execute("DELETE FROM packed_ledger WHERE stream = $1", [stream])
 
 
+def renew_packs(connection: duckdb.DuckDBPyConnection) -> None:
+    """Bring packs of schema 5 to this form: it wrote Parquet, and at last, without a schema of its own, this form."""
+    packs = connection.execute("SELECT rowid, payload FROM packed_ledger").fetchall()
+    for row, payload in packs:
+        if payload.startswith(_PARQUET):
+            renewed = _pack(_from_parquet(_checked(payload)))
+            connection.execute("UPDATE packed_ledger SET payload = $1 WHERE rowid = $2", [renewed, row])
+
+
 def _joined(tables: list[Rows]) -> Rows:
     joined: Rows = {}
     for name in tables[0]:
@@ -104,17 +120,19 @@ def _pack(rows: Rows) -> bytes:
 
 def _unpack(data: bytes, columns: Collection[str] | None = None) -> Rows:
     """What `_pack` packed, all columns or some; `CorruptError` where the bytes are damaged."""
+    return read_table(_checked(data)[len(_FORM) :], columns)
+
+
+def _checked(data: bytes) -> bytes:
     content, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
     if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != checksum:
         raise CorruptError("a packed part of the ledger was changed after it was written")
-    if content[: len(_PARQUET)] == _PARQUET:
-        return _from_parquet(content)
-    return read_table(content[len(_FORM) :], columns)
+    return content
 
 
 def _from_parquet(content: bytes) -> Rows:
     """A pack of before; its fingerprints may be the bytes that hexadecimal digits stand for."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - takes half a second, and only old packs need it
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes half a second, and only a migration needs it
 
     rows: Rows = {}
     for name, values in pq.read_table(io.BytesIO(content)).to_pydict().items():

@@ -84,23 +84,26 @@ def _signed(column: Words) -> Ints:
     return column.view(np.int64)
 
 
-def read_sources(connection: duckdb.DuckDBPyConnection, stream: str) -> SourceColumns:
-    """The sources of a stream; none where it holds no events."""
-    rows = connection.execute("SELECT payload FROM packed_sources WHERE stream = $1", [stream]).fetchall()
-    if rows:
+def read_sources(
+    connection: duckdb.DuckDBPyConnection, streams: Sequence[str] | None = None
+) -> dict[str, SourceColumns]:
+    """The sources of these streams, or of all; a stream without events is left out."""
+    rows = connection.execute(
+        "SELECT stream, payload FROM packed_sources WHERE $1 IS NULL OR list_contains($1, stream)", [streams]
+    ).fetchall()
+    found: dict[str, SourceColumns] = {}
+    for stream, payload in rows:
         try:
-            return unpack(rows[0][0])
+            found[stream] = unpack(payload)
         except CorruptError as error:
             raise CorruptError(f"stream {stream!r}: {error}") from error
-    none = np.empty(0, np.int64)
-    return SourceColumns((), none, np.empty(0), none, none, none)
+    return found
 
 
 def open_sources(connection: duckdb.DuckDBPyConnection) -> None:
     """Unpack the sources of all streams into the temporary table `sources`."""
     connection.execute(UNPACKED)
-    for (stream,) in connection.execute("SELECT stream FROM packed_sources").fetchall():
-        found = read_sources(connection, stream)
+    for stream, found in read_sources(connection).items():
         connection.register("wane_unpacked", found._asdict() | {"names": np.array([*found.names, None], object)[:-1]})
         connection.execute("INSERT INTO sources SELECT $1, * FROM wane_unpacked", [stream])
         connection.unregister("wane_unpacked")

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
-from store.database import StoreError, connected, create
+from store.database import StoreError, abandon, connected, create
 from store.packed_ledger import TABLE as PACKED_LEDGER
+from store.packed_ledger import renew_packs
 from store.packed_sources import TABLE as PACKED_SOURCES
 from store.packed_sources import UNPACKED, close_sources
 
-VERSION: Final = 5
+VERSION: Final = 6
+RANDOM_BITS: Final = 40  # of the mark of a commit
+_MOST_GENERATIONS: Final = 1 << 63 - RANDOM_BITS  # that a mark tells apart
 
 # A row of `sketches` is one (stream, source, epoch, family), or one of many epochs (`store.keys`); its `generation` is
-# that of the commit which wrote it last. A family whose one sketch of a stream is stored in parts has a row of `heads`
-# and, in the order of time, rows of `segments`. Rows of `epochs` say which epochs hold events, of whatever source, and
-# rows of `packed_sources` what each source has brought. Their `weight` is in multiples of the stream's weight_step, as
-# sketches hold it; their `latest` is the newest event, but no later than the clock of the run that brought it. `store`
-# is the random name of the store, `commit` that of the commit which made this generation.
+# the mark of the commit which wrote it last (`mark_of`; in older stores, the number of its generation). A family whose
+# one sketch of a stream is stored in parts has a row of `heads` and, in the order of time, rows of `segments`. Rows of
+# `epochs` say which epochs hold events, of whatever source, and rows of `packed_sources` what each source has brought.
+# Their `weight` is in multiples of the stream's weight_step, as sketches hold it; their `latest` is the newest event,
+# but no later than the clock of the run that brought it. `store` is the random name of the store, `commit` that of the
+# commit which made this generation.
 EPOCHS: Final = """CREATE TABLE epochs (
         stream VARCHAR NOT NULL, start BIGINT NOT NULL, length BIGINT NOT NULL, events BIGINT NOT NULL,
         weight DOUBLE NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL, latest BIGINT NOT NULL)"""
@@ -122,6 +127,7 @@ MIGRATIONS: Final[dict[int, tuple[Step, ...]]] = {
         "DROP TABLE labels",
     ),
     4: (PACKED_LEDGER,),
+    5: (renew_packs,),
 }
 
 
@@ -137,6 +143,21 @@ def check(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     if version < VERSION:
         raise StoreError(f"{path} has schema {version}; run `wane ingest` once to bring it to {VERSION}")
     return generation
+
+
+def name_of_commit(connection: duckdb.DuckDBPyConnection) -> tuple[str, str]:
+    """The random names of the store and of its last commit: where both are the same, so is everything."""
+    store, commit = connection.execute("SELECT store, commit FROM wane").fetchall()[0]
+    return str(store), str(commit)
+
+
+def mark_of(generation: int) -> int:
+    """The mark of a commit, for the rows that it writes: as long as a row has the same, so are its bytes.
+
+    Random bits stand behind the number, because a store that was restored from a backup counts the same generations
+    again, with other commits.
+    """
+    return (generation % _MOST_GENERATIONS << RANDOM_BITS) | secrets.randbits(RANDOM_BITS)
 
 
 def _state(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[int, int]:
@@ -179,7 +200,7 @@ def migrate(path: Path, wait: float) -> None:
             connection.execute("UPDATE wane SET version = $1, generation = generation + 1, commit = uuid()", [VERSION])
             connection.commit()
         except BaseException as error:
-            connection.rollback()
+            abandon(connection)
             if isinstance(error, duckdb.Error):
                 raise StoreError(f"{path} stays at schema {version}, the way to {VERSION} failed: {error}") from error
             raise

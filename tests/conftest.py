@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,11 +41,22 @@ def data() -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A real SparkSession on local[2], as the job makes it."""
+    """A real SparkSession on local[2], as the job makes it where tasks read the files."""
     home = os.environ.get("JAVA_HOME")
     if not shutil.which(str(Path(home, "bin", "java")) if home else "java"):
         missing("Java is missing: Spark needs a JRE of version 17 or newer on the PATH or in JAVA_HOME.")
     from ingest.driver.spark import spark_session
 
-    with spark_session("local[2]") as session:
+    with spark_session("local[2]", reads_rows=False) as session:
         yield session
+
+
+_MAIN = sys.modules["__main__"]
+
+
+@pytest.fixture(autouse=True)
+def _main_is_pytest() -> Iterator[None]:
+    """Streamlit's tests leave their page as the main module; a process that is started then would run that page."""
+    sys.modules["__main__"] = _MAIN
+    yield
+    sys.modules["__main__"] = _MAIN

@@ -145,6 +145,16 @@ def test_every_option_of_ingest_is_in_the_table() -> None:
     assert documented == {f"{action.option_strings[0]} {action.metavar or ''}".strip() for action in actions}
 
 
+def test_every_option_of_the_dashboard_is_in_its_table() -> None:
+    """The table of docs/dashboard.md has all that `wane dashboard --help` lists, with the same placeholders."""
+    text = text_of("docs/dashboard.md")
+    start = text.index("\n| option of `wane dashboard` |")
+    rows = text[start : text.index("\n\n", start)].splitlines()[3:]
+    documented = {row.split("|")[1].strip(" `") for row in rows}
+    actions = [action for action in commands()["dashboard"]._actions if action.dest != "help"]
+    assert documented == {f"{action.option_strings[0]} {action.metavar or ''}".strip() for action in actions}
+
+
 def test_every_parameter_of_an_address_is_documented() -> None:
     """docs/dashboard.md names each choice that an address can hold, and no other."""
     text = (ROOT / "docs" / "dashboard.md").read_text()
@@ -321,7 +331,8 @@ def test_the_image_runs_wane_but_not_as_root() -> None:
     assert any(name == "RUN" and re.search(rf"\buseradd\b.* {last['USER']}\b", text) for name, text in found)
     assert json.loads(last["ENTRYPOINT"]) == ["wane"]
     assert json.loads(last["CMD"]) == ["--help"]
-    assert "CMD" in last["HEALTHCHECK"]
+    assert "python -m dashboard.health_check" in last["HEALTHCHECK"]
+    assert "8501" not in last["HEALTHCHECK"], "the port may be another"
     assert last["WORKDIR"] == last["VOLUME"] == "/data"
 
 
@@ -330,7 +341,8 @@ def test_the_image_gets_the_whole_of_wane_and_nothing_else() -> None:
     copied = {source for name, text in instructions() if name == "COPY" for source in text.split()[:-1]}
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     packages = {pattern.rstrip("*") for pattern in setup["packages"]["find"]["include"]}
-    assert copied == {"pyproject.toml", *packages, *(f"{module}.py" for module in setup["py-modules"])}
+    modules = {f"{module}.py" for module in setup["py-modules"]}
+    assert copied == {"pyproject.toml", "requirements.lock"} | packages | modules
     assert all((ROOT / source).exists() for source in copied)
     ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert ignored[0] == "*"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import wane
@@ -173,6 +174,49 @@ def test_every_option_reaches_the_question(
     assert asked(capsys, store, *arguments.split())["estimate"] == pytest.approx(Oracle(CALLS).answer(question))
 
 
+@pytest.mark.parametrize(
+    ("options", "truth"),
+    [
+        (["--aggregate", "count", "--where", "value in (1, 500, 501) or weight > 1000"], "count"),
+        (["--aggregate", "selectivity", "--share", "value in (1, 500, 501) or weight > 1000"], "share"),
+        (["--aggregate", "count", "--where", "(value > 500 or value is null)", "--below", "700"], "between"),
+        (["--aggregate", "mean", "--where", "value >= median(value)"], "above"),
+    ],
+)
+def test_predicates_on_the_command_line(
+    store: str, options: list[str], truth: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--where` restricts, also together with its short forms; `--share` is what a share is of."""
+    some = np.isin(CALLS.v, (1, 500, 501)) | (CALLS.w > 1000)
+    answers = {
+        "count": some.sum(),
+        "share": some.mean(),
+        "between": ((CALLS.v > 500) & (CALLS.v < 700)).sum(),
+        "above": Oracle(CALLS).answer(Question("mean", tau="median")),
+    }
+    assert asked(capsys, store, *options)["estimate"] == pytest.approx(answers[truth])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--aggregate", "selectivity", "--where", "value > 3"], '--share "value > 3"'),
+        (["--aggregate", "count", "--where", "(" * 100_000], "at most 2,000 are allowed"),
+        (["--aggregate", "count", "--where", "valeu > 3"], "did you mean 'value'?"),
+        (["--aggregate", "count", "--where", "value > 3\x00"], "at character 10: '\\x00' means nothing here"),
+        (["--aggregate", "count", "--share", "value > 3"], "share goes with selectivity"),
+    ],
+)
+def test_predicates_that_are_refused_on_the_command_line(
+    store: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence, and the exit code of a wrong question."""
+    assert wane.main(["query", "--store", store, "--stream", "calls", *options]) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+
+
 def test_sources_and_products(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--source` may come several times; `--other` is the second side of a product."""
     halves = overlapping(CALLS, ["east", "west"], 1)
@@ -189,6 +233,71 @@ def test_lists_have_items(store: str, capsys: pytest.CaptureFixture[str]) -> Non
     answer = asked(capsys, store, "--stream", "requests", "--aggregate", "heavy-hitters", "--top", "2")
     assert [(item["value"], round(6 * item["estimate"])) for item in answer["items"]] == [("200", 3), ("404", 2)]
     assert all(set(item) == {"value", "estimate", "lower", "upper"} for item in answer["items"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "question", "weighed"),
+    [
+        ("--decay window:20m --of events", Question("count", "window:20m"), 1200.0),
+        ("--decay exp:half_life=5m", Question("sum", "exp:half_life=5m"), None),
+        ("--decay window:20m --of value --low 100", Question("sum", "window:20m", of="value", low=100), 1200.0),
+        ("--decay none --of events --tau 200", Question("correlated-count", tau=200), None),
+    ],
+)
+def test_a_rate_is_over_the_time_that_the_decay_weighs(
+    store: str, arguments: str, question: Question, weighed: float | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Since the stream's first event, a second for each time of a clock."""
+    answer = asked(capsys, store, "--aggregate", "rate", *arguments.split())
+    span = NEWEST - int(CALLS.t.min()) + 1
+    if weighed is None:
+        weighed = float(question.decay(np.arange(span * 10) / 10.0 + 0.05).sum() / 10.0)  # type: ignore[operator]
+    assert answer["estimate"] == pytest.approx(Oracle(CALLS).answer(question) / weighed, rel=1e-5)
+    assert answer["lower"] <= answer["estimate"] <= answer["upper"]
+    assert "per second" in answer["asked"]
+
+
+def test_a_rate_before_the_first_event_is_no_number(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = str(int(CALLS.t.min()) - 100)
+    assert asked(capsys, store, "--aggregate", "rate", "--as-of", before)["estimate"] is None
+
+
+def test_by_source_ranks_all_sources(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every source with its own answer, the largest first; what is not listed is one answer of the union."""
+    halves = overlapping(CALLS, ["east", "west"], 1)
+    exact = {name: Oracle(rows).answer(Question("mean", as_of=NEWEST)) for name, rows in halves.items()}
+    first, second = sorted(exact, key=lambda name: -exact[name])
+    answer = asked(capsys, store, "--aggregate", "mean", "--by", "source")
+    assert [item["value"] for item in answer["items"]] == [first, second]
+    assert [item["estimate"] for item in answer["items"]] == pytest.approx([exact[first], exact[second]])
+    assert all(set(item) == {"value", "estimate", "lower", "upper", "tie"} for item in answer["items"])
+    assert (answer["others"], answer["groups"], answer["unseen_share"], answer["confidence"]) == (None, 2, 0.0, 1.0)
+    turned = asked(capsys, store, "--aggregate", "mean", "--by", "source", "--top", "1", "--smallest")
+    assert [item["value"] for item in turned["items"]] == [second]
+    assert turned["others"]["estimate"] == pytest.approx(exact[first])
+    assert wane.main(["query", "--store", store, "--stream", "calls", "--aggregate", "mean", "--by", "source"]) == 0
+    assert re.search(rf"1  {first}  .*\n   2  {second}  ", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ("--by path", "field 'path' is not in the store; it holds none"),
+        ("--by source --top 0", "--top is 0; at least 1 group must be listed"),
+        ("--by source --other east", "do not go together"),
+        ("--by source --decay last:5", "reaches back to another time in every group"),
+        ("--by source --source nowhere", "nowhere"),
+        ("--smallest", "--smallest goes with --by"),
+        ("--aggregate mean --of events", "each event is one"),
+        ("--aggregate rate --decay last:5", "a rate needs a decay of time"),
+    ],
+)
+def test_what_cannot_be_split_is_one_sentence(
+    store: str, arguments: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert why in refused(
+        capsys, "query", "--store", store, "--stream", "calls", "--aggregate", "count", *arguments.split()
+    )
 
 
 @pytest.mark.parametrize(("value", "share"), [("404", 2 / 6), ("ünï", 1 / 6), ("404.0", 0), ("nothing", 0)])
@@ -409,3 +518,11 @@ def test_the_command_as_users_run_it(store: str, tmp_path: Path) -> None:
     assert (failed.returncode, refusal[0]) == (2, "")
     assert refusal[1].endswith("missing.duckdb does not exist; `wane ingest` creates it\n")
     assert "Traceback" not in refusal[1]
+
+
+@pytest.mark.parametrize("command", ["query --stream calls --aggregate mean", "info", "compact", "dashboard"])
+def test_a_store_without_a_name_is_said(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty variable in a script is a sentence, and no folder is taken for a store."""
+    name, *more = command.split()
+    assert wane.main([name, "--store", "", *more]) == 2
+    assert capsys.readouterr().err == "wane: --store is empty; it must be the store's file, like wane.duckdb\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -11,6 +12,7 @@ from dashboard.figures.frame import (
     GREY,
     MARGIN_WITHOUT_LEGEND,
     SHARE,
+    Axis,
     faint,
     figure,
     name_axis,
@@ -18,6 +20,9 @@ from dashboard.figures.frame import (
 )
 from dashboard.wording import in_figure
 from sketches.estimate import Item
+from store.serving.split_answer import Place
+
+LONGEST_NAME: Final = 22  # characters beside a bar
 
 
 def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
@@ -57,15 +62,82 @@ def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
     )
 
 
-def bars(names: Sequence[str], values: Sequence[float], title: str, hover: str, height: int = 0) -> go.Figure:
-    """One bar for each name; `hover` is what the pointer shows."""
+def group_bars(places: Sequence[Place], axis: Axis) -> go.Figure:
+    """The answers of groups with whiskers, in the colours of their lines; ties are hatched."""
+    names = [in_figure(place.name) for place in places]
+    colours = [COLOURS[at % len(COLOURS)] for at in range(len(places))]
+    bar = {
+        "type": "bar",
+        "x": [place.estimate for place in places],
+        "y": list(range(len(places))),
+        "orientation": "h",
+        "marker": {
+            "color": [faint(colour, 0.7) for colour in colours],
+            "pattern": {
+                "shape": ["/" if place.tie else "" for place in places],
+                "fillmode": "overlay",
+                "fgcolor": GREY,
+                "fgopacity": 0.7,
+                "size": 5,
+                "solidity": 0.15,
+            },
+        },
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [max(0.0, place.upper - place.estimate) for place in places],
+            "arrayminus": [max(0.0, place.estimate - place.lower) for place in places],
+            "color": GREY,
+            "thickness": 1.6,
+            "width": 5,
+        },
+        "customdata": [
+            [name, *axis.hover_texts(*place[1:4]), axis.half_width(*place[1:4]), ", a tie" if place.tie else ""]
+            for place, name in zip(places, names, strict=True)
+        ],
+        "hovertemplate": "%{customdata[0]}: <b>%{customdata[1]}</b> %{customdata[4]} (%{customdata[2]} to "
+        "%{customdata[3]})%{customdata[5]}<extra></extra>",
+        "showlegend": False,
+    }
+    return figure(
+        [bar],
+        max(170, 70 + 30 * len(places)),
+        x={**axis.settings, "rangemode": "tozero", **_range(places), "nticks": 5},
+        y=name_axis([_short(name) for name in names]),
+        hovermode="closest",
+        bargap=0.35,
+        margin=MARGIN_WITHOUT_LEGEND,
+    )
+
+
+def _range(places: Sequence[Place]) -> dict[str, Any]:
+    """The ends of the axis, which follow the estimates: a few very long whiskers go on beyond the edge."""
+    ends = [0.0, *(place.estimate for place in places)]
+    room = 0.5 * (max(ends) - min(ends))
+    low, high = min(ends) - (room if min(ends) < 0 else 0.0), max(ends) + room
+    reach = [place.upper for place in places], [place.lower for place in places]
+    if room <= 0.0 or (max(reach[0]) <= high and (min(ends) >= 0 or min(reach[1]) >= low)):
+        return {}
+    return {"range": [low, high]}
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for its bar; the pointer shows all of it."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def bars(
+    names: Sequence[str], values: Sequence[float], title: str, hover: str, height: int = 0, marked: Sequence[bool] = ()
+) -> go.Figure:
+    """One bar for each name; `hover` is what the pointer shows. Those that are `marked` have another colour."""
+    colours = [COLOURS[1] if there else COLOURS[0] for there in marked] or [COLOURS[0]] * len(names)
     texts = [in_figure(name) for name in names]
     bar = {
         "type": "bar",
         "x": list(values),
         "y": list(range(len(names))),
         "orientation": "h",
-        "marker": {"color": faint(COLOURS[0], 0.75)},
+        "marker": {"color": [faint(colour, 0.75) for colour in colours]},
         "customdata": texts,
         "hovertemplate": f"%{{customdata}}: {hover}<extra></extra>",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -10,6 +11,8 @@ import plotly.graph_objects as go
 from dashboard.figures.frame import COLOURS, GREY, faint, figure, vertical_line
 from sketches.arrays import Floats
 from sketches.decay import Decay
+
+ROOM: Final = 44, 42  # pixels, for shares and for ages with a title
 
 
 def decay_points(decay: Decay) -> tuple[Floats, Floats]:
@@ -45,6 +48,7 @@ def decay_picture(ages: Floats, weights: Floats, half: float, unit: tuple[str, f
         y={"range": [0, 1.06 * most], "tickformat": ".0%", "tickvals": [0, 0.5 * most, most]},
         shapes=[vertical_line(half / seconds, GREY, 1, "dot")] if shown else [],
         annotations=[{**note, "font": {"size": 11}}] if shown else [],
-        margin={"l": 8, "r": 8, "t": 6, "b": 8},
+        room=ROOM,
+        margin={"l": ROOM[0], "r": 8, "t": 6, "b": ROOM[1]},
         showlegend=False,
     )

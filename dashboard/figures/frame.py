@@ -8,10 +8,14 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from dashboard.wording import in_figure, limits, measured
+from dashboard.wording import estimated, half_width, in_figure, limits
 
-COLOURS: Final = ("#4c6ef5", "#f76707", "#0ca678", "#ae3ec9")  # readable on white and on black
+COLOURS: Final = (  # readable on white and on black
+    *("#4c6ef5", "#f76707", "#0ca678", "#ae3ec9", "#e03131"),
+    *("#1098ad", "#d6336c", "#74b816", "#f59f00", "#845ef7"),
+)
 EXACT: Final = "#f03e3e"
+CUT: Final = "#fab005"
 GREY: Final = "#868e96"
 GRID: Final = "rgba(134,142,150,0.22)"
 MARGIN_WITHOUT_LEGEND: Final = {"l": 10, "r": 10, "t": 34, "b": 10}
@@ -37,20 +41,30 @@ class Axis:
     def hover_texts(self, value: float, lower: float, upper: float) -> tuple[str, str, str]:
         """A number and its limits for the pointer to show, as text: Plotly would round the limits inward."""
         measure = "share" if self.share else ""
-        return measured(value, measure), *limits(lower, upper, measure)
+        return estimated(value, lower, upper, measure), *limits(lower, upper, measure)
+
+    def half_width(self, value: float, lower: float, upper: float) -> str:
+        return half_width(value, lower, upper, "share" if self.share else "")
 
 
 SHARE: Final = Axis("share of the decayed weight", share=True)
 
 
-def figure(traces: list[Trace], height: int, *, x: Trace, y: Trace, **layout: Any) -> go.Figure:
+def figure(
+    traces: list[Trace], height: int, *, x: Trace, y: Trace, room: tuple[int, int] | None = None, **layout: Any
+) -> go.Figure:
     """A figure in the same quiet frame: no box, faint lines, the legend above. It is made in one step, because Plotly
-    checks and copies everything at each later change."""
+    checks and copies everything at each later change.
+
+    `room` is how many pixels the texts of the axes take on the left and below. Without it the browser finds out, which
+    takes it twice as long: it draws everything, measures, and draws again.
+    """
     named = sum(trace.get("showlegend", True) for trace in traces)
-    frame = {"gridcolor": GRID, "zeroline": False, "automargin": True}
+    frame = {"gridcolor": GRID, "zeroline": False, "automargin": room is None}
+    left, below = room or (10, 10)
     usual = {
         "height": height,
-        "margin": {"l": 10, "r": 10, "t": 62 if named <= 2 else 84, "b": 10},  # buttons above a legend, also on a phone
+        "margin": {"l": left, "r": 10, "t": 62 if named <= 2 else 84, "b": below},  # above: buttons, and a legend
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
         "dragmode": "zoom",
         "modebar": {"orientation": "h"},

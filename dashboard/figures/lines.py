@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
 
-from dashboard.figures.frame import COLOURS, EXACT, GREY, Axis, Trace, faint, figure, vertical_line
+from dashboard.figures.frame import COLOURS, CUT, EXACT, GREY, Axis, Trace, faint, figure, vertical_line
 from dashboard.wording import in_figure
 from sketches.arrays import Flags, Floats
 from sketches.estimate import Curve, Series
 from sketches.formatting import percent_text
+
+ROOM: Final = 72, 58  # pixels: for numbers of at most seven digits and signs with a title, for dates of two lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,19 @@ class Line:
     def of(cls, name: str, at: Sequence[Any] | Floats, found: Series | Curve, **gaps: Any) -> Line:
         return cls(name, at, found.value, found.lower, found.upper, found.confidence, **gaps)
 
+    def as_share(self) -> Line:
+        """The line with its limits where shares can be."""
+        return replace(self, lower=np.maximum(self.lower, 0.0), upper=np.minimum(self.upper, 1.0))
+
     @property
     def band(self) -> tuple[Floats, Floats]:
-        """Both limits; NaN where a missing epoch would count, because there they do not hold."""
-        lower, upper = (_without(_without(column, self.inside), self.reached) for column in (self.lower, self.upper))
+        """Both limits; NaN where a missing epoch would count, because there they do not hold, and where there is no
+        estimate: limits of anything at all would fill the chart."""
+        unknown = np.isnan(self.value)
+        lower, upper = (
+            _without(_without(_without(column, self.inside), self.reached), unknown)
+            for column in (self.lower, self.upper)
+        )
         return lower, upper
 
 
@@ -50,16 +61,22 @@ def over_time(
     silent: Sequence[tuple[Any, Any]] = (),
     missing: Sequence[tuple[Any, Any]] = (),
     exact: tuple[Sequence[Any], Floats] | None = None,
+    bands: int = 4,
     height: int = 500,
 ) -> go.Figure:
     """Lines with their bands over time. Missing epochs are gaps, stretches without events are grey, exact answers are
-    dots."""
+    dots. The axis follows the estimates: bands that go far beyond are cut at the edge, and marked there. Of more lines
+    than `bands`, only the pointer shows the intervals."""
     several = len(lines) > 1
+    lines = [line.as_share() for line in lines] if axis.share else lines
+    banded = len(lines) <= bands
+    edges = _edges(lines) if banded else None
     traces = [
         trace
         for number, line in enumerate(lines)
-        for trace in _traces(line, COLOURS[number % len(COLOURS)], axis, several=several)
+        for trace in _traces(line, COLOURS[number % len(COLOURS)], axis, several=several, banded=banded)
     ]
+    traces += _cut_marks(lines, edges) if edges is not None else []
     if exact is not None:
         traces.append(
             {
@@ -77,7 +94,6 @@ def over_time(
         {"x": start, "y": 1, "yref": "y domain", "text": "missing", "showarrow": False, "xanchor": "left"}
         for start, _ in missing
     ]
-    clipped = _clipped_range(lines)
     return figure(
         traces,
         height,
@@ -85,27 +101,54 @@ def over_time(
         y={
             **axis.settings,
             "rangemode": "tozero" if _near_zero(lines) else "normal",
-            **({} if clipped is None else {"range": clipped}),
+            **({} if edges is None else {"range": list(edges)}),
         },
+        room=ROOM,
         shapes=shapes,
         annotations=notes,
         hovermode="x unified" if several else "x",
     )
 
 
-def _clipped_range(lines: Sequence[Line]) -> list[float] | None:
-    """The range of the y-axis where a few very wide intervals would flatten everything else; these are then cut off at
-    the edge. None where everything fits."""
+def _edges(lines: Sequence[Line]) -> tuple[float, float] | None:
+    """The ends of the y-axis where bands would flatten the lines; None where everything fits.
+
+    There is room for half of what the lines span on either side, and for a typical band.
+    """
     columns = [line.value for line in lines], *zip(*(line.band for line in lines), strict=True)
-    values, lower, upper = (_finite(np.concatenate(column)) for column in columns)
-    if not (len(values) and len(lower) and len(upper)):
+    values, lower, upper = (np.concatenate(column) for column in columns)
+    seen, ends = _finite(values), (_finite(lower), _finite(upper))
+    widths = _finite(upper - lower)
+    if not (len(seen) and len(ends[0]) and len(ends[1]) and len(widths)):
         return None
-    low = float(min(values.min(), np.quantile(lower, 0.05)))
-    high = float(max(values.max(), np.quantile(upper, 0.95)))
-    if upper.max() - lower.min() <= 2 * (high - low):
+    least, most = float(seen.min()), float(seen.max())
+    room = max(0.5 * (most - least), 1.2 * float(np.median(widths)))
+    low, high = least - room, most + room
+    if ends[0].min() >= low and ends[1].max() <= high:
         return None
-    margin = 0.15 * (high - low)
-    return [0.0 if 0 <= low < 0.6 * high else low - margin, high + margin]
+    if float(ends[0].min()) >= 0.0 or least >= 0.0 > low:
+        low = 0.0 if least < 0.6 * most else max(low, 0.0)
+    return low, min(high, float(max(ends[1].max(), most)) + 0.05 * room)
+
+
+def _cut_marks(lines: Sequence[Line], edges: tuple[float, float]) -> list[Trace]:
+    """Thick strokes along the edge where an interval goes on beyond it."""
+    low, high = edges
+    x: list[Any] = []
+    y: list[float | None] = []
+    for line in lines:
+        lower, upper = line.band
+        at = _times_as_text(line.at)
+        for edge, beyond in ((low, lower < low), (high, upper > high)):
+            for first, stop in _stretches(beyond):
+                there = list(at[first : max(stop, min(first + 2, len(at)))])
+                x += [*there, None]
+                y += [*[edge] * len(there), None]
+    if not x:
+        return []
+    stroke = {"color": CUT, "width": 7}
+    shown = {"name": "interval goes on beyond the edge", "hoverinfo": "skip", "cliponaxis": False}
+    return [{"type": "scatter", "x": x[:-1], "y": y[:-1], "mode": "lines", "line": stroke, **shown}]
 
 
 def _near_zero(lines: Sequence[Line]) -> bool:
@@ -115,7 +158,9 @@ def _near_zero(lines: Sequence[Line]) -> bool:
     return bool(lows and highs and min(lows) >= 0 and min(lows) < 0.6 * max(highs))
 
 
-def _traces(line: Line, colour: str, axis: Axis, *, several: bool, lowest: float = -math.inf) -> list[Trace]:
+def _traces(
+    line: Line, colour: str, axis: Axis, *, several: bool, banded: bool = True, lowest: float = -math.inf
+) -> list[Trace]:
     """A line over its band. Bounds that always hold have a solid edge, probable ones a dotted edge.
 
     The band is one closed polygon for each stretch without a gap: filled up to another line, Plotly would draw it
@@ -128,7 +173,7 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool, lowest: float
     exact = known.any() and np.array_equal(lower, upper, equal_nan=True)
     shared: Trace = {"type": "scatter", "x": _times_as_text(line.at), **({"legendgroup": colour} if several else {})}
     traces = []
-    if known.any() and not exact:
+    if banded and known.any() and not exact:
         edge = {"width": 1.2, "color": colour} if certain else {"width": 0.8, "color": colour, "dash": "dot"}
         traces.append(
             {
@@ -146,7 +191,8 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool, lowest: float
         )
     label = f"{in_figure(line.name)} " if several else ""
     affected = line.reached if line.reached is not None and line.reached.any() else None
-    hover = [axis.hover_texts(*numbers) for numbers in zip(value.tolist(), lower.tolist(), upper.tolist(), strict=True)]
+    rows = zip(value.tolist(), lower.tolist(), upper.tolist(), strict=True)
+    hover = [[*axis.hover_texts(*numbers), axis.half_width(*numbers)] for numbers in rows]
     drawn = {**shared, "customdata": hover}
     firm = value if affected is None else _without(value, affected)
     number = f"{label}<b>%{{customdata[0]}}</b>"
@@ -157,7 +203,7 @@ def _traces(line: Line, colour: str, axis: Axis, *, several: bool, lowest: float
             **_dots(firm),
             "name": in_figure(line.name) if several else ("exact" if exact else "estimate"),
             "line": {"color": colour, "width": 2.2},
-            "hovertemplate": number + " (%{customdata[1]} to %{customdata[2]})<extra></extra>",
+            "hovertemplate": number + " %{customdata[3]} (%{customdata[1]} to %{customdata[2]})<extra></extra>",
         }
     )
     if affected is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, notices, session, sidebar, wording
+from dashboard import components, filters, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.series_chart import series_chart
@@ -17,7 +17,7 @@ from sketches.arrays import Flags, Floats, Ints
 from sketches.estimate import Series
 from sketches.formatting import counted, listed, moment_text, percent_text
 from store.audit.exact import Exact
-from store.audit.raw_files import RawFiles
+from store.audit.raw_files import RawFiles, refusal
 from store.audit.totals import compare_totals, stored_totals
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.timeline import affected
@@ -29,6 +29,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     stream, span = sidebar.question(answers, catalogue, aggregate=True, span=True)
     view = session.view()
     components.heading("Estimates against the raw files", view)
+    filters.chips(stream)
     raw = answers.raw_files(view.stream)
     if raw.reason is not None:
         notices.empty(
@@ -44,6 +45,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         )
         return
     _files(raw)
+    _refused(raw)
     key = f"audited {view.stream}"
     if not st.session_state.get(key):
         st.markdown(
@@ -70,9 +72,20 @@ def _files(raw: RawFiles) -> None:
         )
 
 
+def _refused(raw: RawFiles) -> None:
+    """Which files are not read because nobody said that they may be."""
+    if raw.refused:
+        st.warning(
+            f"{counted(len(raw.refused), 'file is', 'files are')} not read: "
+            f"{wording.safe(refusal(raw.refused, raw.folders))}. The dots lack their events.",
+            icon=":material/block:",
+        )
+
+
 def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles, span: float) -> None:
     as_of = answers.moments(view, stream, span)
-    series, provenance = answers.series(view, stream, as_of)
+    with components.working(f"Answering at {len(as_of)} times"):
+        series, provenance = answers.series(view, stream, as_of)
     as_of = series.as_of  # ends of epochs, where the family answers only there
     chosen = np.unique(np.linspace(0, len(as_of) - 1, min(DOTS, len(as_of))).round().astype(int))
     with st.spinner(f"Reading {counted(raw.rows, 'row')} …"):
@@ -121,7 +134,9 @@ def _totals(answers: AnswerCache, stream: StoredStream, raw: RawFiles, exact: Ex
 
 def _exact_answers(answers: AnswerCache, view: View, stream: StoredStream, exact: Exact, moments: Ints) -> Floats:
     """One exact answer after the other, with a progress bar: each is a query over all rows."""
-    question = replace(answers.question(view, stream), where=view.predicate)  # weights as they are in the files
+    asked = view.question(stream)
+    # bounds as they are in the files
+    question = replace(answers.question(view, stream), where=asked.where, share=asked.share)
     bar = st.progress(0.0, "Asking the raw files …")
     found = []
     for number, moment in enumerate(moments.tolist()):

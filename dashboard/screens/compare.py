@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import components, notices, session, sidebar, wording
+from dashboard import components, filters, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.lines import over_time
@@ -44,14 +44,13 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     stream, span = sidebar.question(answers, catalogue, sources=not by_sources, aggregate=True, span=True)
     view = session.view()
     components.heading(f"{components.subject(answers, view, stream)}, compared", view)
+    filters.chips(stream)
     _choices(stream)
     with components.guarded():
         as_of = answers.moments(view, stream, span)
-        found = [
-            (side, *drawn)
-            for side in sides_of(session.view(), stream)
-            if (drawn := _drawn(answers, side, stream, as_of))
-        ]
+        sides = sides_of(session.view(), stream)
+        with components.working(f"Answering at {len(as_of)} times for each of {len(sides)}"):
+            found = [(side, *drawn) for side in sides if (drawn := _drawn(answers, side, stream, as_of))]
         if not found:
             return
         sides, series, last = [one[0] for one in found], [one[1] for one in found], [one[2] for one in found]
@@ -167,7 +166,7 @@ def _last_answers(view: View, measure: str, stream: StoredStream, sides: list[Si
     limits = [wording.limits(estimate.lower, estimate.upper, measure) for estimate in estimates]
     columns: dict[str, list[Any]] = {
         "": [side.name for side in sides],
-        "estimate": [wording.measured(estimate.value, measure) for estimate in estimates],
+        "estimate": [components.number_of(answer, measure) for answer in answers],
         "from": [low for low, _ in limits],
         "to": [high for _, high in limits],
         "as of": [moment_text(estimate.as_of, stream.unit, zone) for estimate in estimates],

@@ -9,12 +9,13 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, controls, notices, session, sidebar, wording
+from dashboard import components, controls, filters, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, along
-from dashboard.view import View, is_keyed
+from dashboard.measures import is_keyed
+from dashboard.view import View
 from sketches.arrays import Floats
 from sketches.errors import WaneError
 from sketches.estimate import Curve
@@ -40,8 +41,11 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     if not stream.epochs:
         notices.no_events(stream)
         return
+    filters.chips(stream)
     with components.guarded():
-        notices.beside(answers.quantiles(view, stream)[1], stream)
+        with components.working("Finding the value at each share"):
+            _, provenance = answers.quantiles(view, stream)
+        notices.beside(provenance, stream)
     wider = "Read off one point, or judge the whole curve: a band for all points at once is wider."
     session.segments("Error band", BAND_NAMES, "band", help=wider)
     left, right = st.columns(2, gap="medium")
@@ -149,7 +153,7 @@ def _above(answers: AnswerCache, stream: StoredStream) -> None:
     if share is not None:
         st.metric(
             "Share of the weight at or above τ" if question.by_weight else "Share at or above τ",
-            wording.measured(share.estimate.value, "share"),
+            components.number_of(share, "share"),
             help=wording.safe(share.estimate.guarantee),
         )
         st.markdown(components.interval(share, "share"))
@@ -166,7 +170,7 @@ def _take_click() -> None:
 
 def _threshold(answers: AnswerCache, view: View, stream: StoredStream) -> float:
     """τ as a number; where it is an aggregate, of all events, the store is asked for it."""
-    threshold = replace(view, aggregate="selectivity").question(stream.unit).threshold
+    threshold = replace(view, aggregate="selectivity").question(stream).threshold
     if threshold is None:
         return float(view.tau)
     of_all = replace(view, where="", of="value", aggregate="mean")

@@ -1,25 +1,37 @@
-"""The page Explore: an aggregate over time with its error band, the current answer in words, the decay as a picture."""
+"""The page Explore: an aggregate over time with its error band, the current answer in words, the decay as a picture.
+
+Split by the source or by a field, it has a line for each group, and the groups ranked.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import streamlit as st
 
-from dashboard import components, notices, session, sidebar, wording
+from dashboard import components, filters, groups, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
+from dashboard.figures.bars import ranking
+from dashboard.measures import is_keyed, splits
 from dashboard.series_chart import series_chart
 from dashboard.view import View
-from sketches.arrays import Floats
+from sketches.arrays import Floats, Ints
+from sketches.errors import WaneError
 from sketches.estimate import Series
 from sketches.formatting import moment_text
+from sketches.vocabulary import RATE
 from store.serving.catalogue import Catalogue, StoredStream
+from store.serving.resolving import names_of
+
+TAIL: Final = 0.95  # the quantile beside a mean
+TOP_KEYS: Final = 5  # beside a rate of texts
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream, span = sidebar.question(answers, catalogue, aggregate=True, span=True)
+    stream, span = sidebar.question(answers, catalogue, aggregate=True, split=True, span=True)
     view = session.view()
     if not stream.epochs:
         notices.no_events(stream)
@@ -28,32 +40,81 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     title = st.empty()
     with title.container():
         components.heading(asked, view)
+    filters.chips(stream)
     left, right = st.columns([7, 3], gap="medium")
     with right, components.guarded():
         answer = answers.ask(view, stream, charted=True)
         measure = components.measure_of(answers.question(view, stream))
+        early = components.is_early(answer, stream)
         with title.container():
-            number = wording.measured(answer.estimate.value, measure)
-            components.heading(wording.capitalised(answer.provenance.asked), view, number)
+            number = "" if early else components.number_of(answer, measure)
+            components.heading(wording.capitalised(answer.provenance.in_own_words), view, number)
         components.answer_card(answer, measure, view, stream)
+        _beside(answers, view, stream)
     with right, components.guarded():
         components.decay_card(view.fading)
+    is_split = view.by in splits(stream, view.aggregate)
     with left, components.guarded():
         as_of = answers.moments(view, stream, span)
-        series, provenance = answers.series(view, stream, as_of)
-        notices.beside(provenance, stream)
-        figure = series_chart(answers, view, stream, series, provenance)
-        components.show(figure, "explore", f"{asked} over time with its error band")
-        components.footer(provenance, answers)
-        components.exports(
-            "explore", lambda: table(series, view, stream), lambda: as_json(answers, view, stream, series)
-        )
-        components.same_on_the_command_line(view, answers.path, family_besides(answers, view, stream))
+        with components.working(f"Answering at {len(as_of)} times"):
+            (_split if is_split else _whole)(answers, view, stream, as_of, asked)
+
+
+def _whole(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, asked: str) -> None:
+    """One line for all that is asked about."""
+    series, provenance = answers.series(view, stream, as_of)
+    notices.beside(provenance, stream)
+    figure = series_chart(answers, view, stream, series, provenance)
+    components.show(figure, "explore", f"{asked} over time with its error band")
+    components.footer(provenance, answers)
+    components.exports("explore", lambda: table(series, view, stream), lambda: as_json(answers, view, stream, series))
+    components.same_on_the_command_line(view, answers.path, family_besides(answers, view, stream))
+
+
+def _split(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, asked: str) -> None:
+    """One line and one bar for each group."""
+    provenance = answers.split(view, stream).provenance
+    notices.beside(provenance, stream)
+    found = groups.lines(answers, view, stream, as_of)
+    split = groups.ranked(answers, view, stream)
+    components.footer(provenance, answers)
+    components.exports("explore", lambda: groups.table(found, view, stream), split.as_dict)
+    components.same_on_the_command_line(view, answers.path, split=True)
+
+
+def _beside(answers: AnswerCache, view: View, stream: StoredStream) -> None:
+    """What people want to see with a mean, or with the rate of texts: the slow end, or the most frequent of them."""
+    try:
+        if view.aggregate == "mean":
+            _tail(answers, view, stream)
+        elif view.aggregate == RATE and is_keyed(stream):
+            _top_keys(answers, view, stream)
+    except WaneError:  # another family would have to answer: the mean stands alone
+        return
+
+
+def _tail(answers: AnswerCache, view: View, stream: StoredStream) -> None:
+    measured = answers.question(view, stream).measured
+    beside = replace(view, aggregate="quantile", phi=TAIL, of=measured)
+    answer = answers.ask(beside, stream)
+    measure = components.measure_of(answers.question(beside, stream))
+    with st.container(border=True):
+        name = replace(names_of(stream), alone=True).of(measured)
+        st.metric(f"p95 of {wording.safe(name)}", components.number_of(answer, measure), help="95% are at most this.")
+        st.markdown(components.interval(answer, measure))
+
+
+def _top_keys(answers: AnswerCache, view: View, stream: StoredStream) -> None:
+    listing = replace(view, aggregate="heavy-hitters", of="", top=TOP_KEYS, share=0.0)
+    answer = answers.ask(listing, stream)
+    if answer.estimate.items:
+        st.markdown("**The most frequent**")
+        components.show(ranking(answer.estimate.items), "top-keys", "Shares of the most frequent values", bare=True)
 
 
 def family_besides(answers: AnswerCache, view: View, stream: StoredStream) -> str:
     """The family that draws the chart and so gives the number, where another one would answer without a chart."""
-    question = view.question(stream.unit)
+    question = view.question(stream)
     drawn = answers.family(view, question, charted=True)
     return "" if answers.family(view, question) == drawn else drawn
 

@@ -12,9 +12,19 @@ from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.bars import bars
 from sketches.durations import human_duration
-from sketches.formatting import calendar_time, counted, moment_text, number_text, percent_text, row_text, size_text
+from sketches.formatting import (
+    calendar_time,
+    counted,
+    listed,
+    moment_text,
+    number_text,
+    percent_text,
+    row_text,
+    size_text,
+)
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.report import report
+from store.serving.staleness import source_states
 
 MOST_SOURCES = 30  # in the chart of lags
 
@@ -32,7 +42,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         _numbers(found, stream)
         _events(answers, stored)
         _state(stream, stored)
-        _lags(stream, stored, zone)
+        _lags(stored, zone)
         _runs(stream, zone)
         left, right = st.columns(2, gap="medium")
         with left:
@@ -76,38 +86,68 @@ def _events(answers: AnswerCache, stored: StoredStream) -> None:
 
 
 def _state(stream: dict[str, Any], stored: StoredStream) -> None:
-    """Whether anything is missing or was rejected."""
+    """Whether anything is missing, was rejected, or has fallen silent."""
     gaps = len(stream["gaps"])
     rejected = sum(one["rows"] for one in stream["rejects"])
+    silent = [state for state in source_states(stored) if state.stale]
     if gaps:
         st.error(
             f"{counted(gaps, 'epoch cannot answer', 'epochs cannot answer')}: see below.",
             icon=":material/broken_image:",
         )
+    if silent:
+        named = listed([f"{state.source} for {human_duration(state.lag)}" for state in silent])
+        st.warning(
+            f"{len(silent):,} of {counted(len(stored.sources), 'source')} "
+            f"{'is' if len(silent) == 1 else 'are'} silent for longer than usual: {wording.safe(named)}.",
+            icon=":material/notifications_off:",
+        )
     if stored.rejected is not None:
         notices.rejected(stored.rejected)
     elif rejected:
         st.warning(f"{counted(rejected, 'row was', 'rows were')} rejected so far.", icon=":material/rule:")
-    if not gaps and not rejected and stored.rejected is None:
-        st.success("Nothing is missing and nothing was rejected.", icon=":material/check_circle:")
+    if not gaps and not rejected and stored.rejected is None and not silent:
+        st.success("Nothing is missing, nothing was rejected, and no source is silent.", icon=":material/check_circle:")
 
 
-def _lags(stream: dict[str, Any], stored: StoredStream, zone: tzinfo) -> None:
-    newest: dict[str, int] = stream["source_newest"]
-    if not newest:
+def _lags(stored: StoredStream, zone: tzinfo) -> None:
+    """How far each source is behind: the furthest in a chart, all of them in a table."""
+    states = source_states(stored)
+    if not states:
         return
-    latest = max(newest.values())
-    seconds = stored.unit.numerator / stored.unit.denominator
-    lags = sorted((((latest - at) * seconds, name) for name, at in newest.items()), reverse=True)[:MOST_SOURCES]
+    latest = states[-1].newest
     st.markdown("**How far each source lags behind the newest event**")
     age = _age(latest, stored)
+    shown = states[:MOST_SOURCES]
+    all_shown = counted(len(states), "source") if len(shown) < len(states) else ""
     st.caption(
         f"The newest event is of {wording.safe(moment_text(latest, stored.unit, zone))}"
         + (f", {human_duration(age)} ago." if age is not None and age > 1 else ".")
+        + (f" The chart shows the {len(shown)} of {all_shown} that are furthest behind." if all_shown else "")
+        + " A source counts as silent where nothing has come of it for longer than the stream's setting `stale`; "
+        "without it, for longer than an epoch and than twenty times its usual gap."
     )
-    unit, size = components.age_unit(lags[0][0])
-    figure = bars([name for _, name in lags], [lag / size for lag, _ in lags], f"lag, {unit}", f"%{{x:.3~g}} {unit}")
+    unit, size = components.age_unit(states[0].lag)
+    figure = bars(
+        [state.source for state in shown],
+        [state.lag / size for state in shown],
+        f"lag, {unit}",
+        f"%{{x:.3~g}} {unit}",
+        marked=[state.stale for state in shown],
+    )
     components.show(figure, "lag", "How far each source lags behind the newest event")
+    with st.expander(f"All {counted(len(states), 'source')}", icon=":material/table_rows:"):
+        st.dataframe(
+            {
+                "source": [state.source for state in states],
+                "state": ["silent" if state.stale else "well" for state in states],
+                "newest event": [moment_text(state.newest, stored.unit, zone) for state in states],
+                "lag": [human_duration(state.lag) for state in states],
+                "allowed": [human_duration(state.allowed) for state in states],
+            },
+            hide_index=True,
+            alt="All sources with their state, newest event and lag",
+        )
 
 
 def _age(moment: int, stored: StoredStream) -> float | None:

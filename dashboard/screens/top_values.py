@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, notices, session, sidebar, wording
+from dashboard import components, filters, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.bars import ranking
@@ -31,6 +31,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     stream, _ = sidebar.question(answers, catalogue)
     view = session.view()
     components.heading("The most frequent values", view)
+    filters.chips(stream)
     _choices(view)
     empty = False
     with components.guarded():
@@ -43,7 +44,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
             **session.bound("similar"),
         )
         if view.similar:
-            with components.guarded():
+            with components.guarded(), components.working("Comparing each source with each other one"):
                 _similarity(answers, view, stream)
 
 
@@ -152,7 +153,7 @@ def _similarity(answers: AnswerCache, view: View, stream: StoredStream) -> None:
         "self-join",
         view.fading,
         as_of=moment if moment is not None else extent[1] if extent else None,
-        where=view.predicate,
+        where=view.predicate(stream),
         counting=view.counted,
     )
     self_joins = {name: answers.ask(replace(view, source=(name,)), stream, question).estimate for name in names}

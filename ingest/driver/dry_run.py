@@ -15,15 +15,18 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from ingest.driver.file_faults import looked_at
 from ingest.driver.job import chosen_streams, start_spark
 from ingest.driver.progress import Progress
 from ingest.driver.reading import ParquetReading
 from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import Settings, StreamSettings
 from ingest.driver.sketching import Reading, choose_reading, worker_settings
+from ingest.driver.stream_kinds import checked_kinds
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.executor.chunk import sorted_labels
 from ingest.executor.columns import CheckedRows, check
+from ingest.executor.field_columns import fields_of
 from ingest.executor.tally import Tally, example_as_dict
 from ingest.executor.worker import read_row_group
 from ingest.executor.worker_settings import WorkerSettings
@@ -41,7 +44,8 @@ _LOOKED_AT: Final = 1_000  # rows that Spark reads for a preview
 
 @dataclass
 class Preview:
-    """What a run would do for one stream. An event has a source, id, time, value, weight, epoch and time in seconds."""
+    """What a run would do for one stream. An event has a source, id, time, value, weight, epoch, time in
+    seconds, and fields."""
 
     stream: str
     new: list[str] = field(default_factory=list)
@@ -51,6 +55,7 @@ class Preview:
     unreadable: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     rejected: dict[str, dict[str, str | None]] = field(default_factory=dict)  # reason → an example
+    field_faults: dict[str, dict[str, int]] = field(default_factory=dict)  # of the first rows
     unserved: dict[str, list[str]] = field(default_factory=dict)  # family → what it cannot serve
     keeps: dict[str, object] = field(default_factory=dict)  # the settings that say how much is kept
     replaced: tuple[int, int] | None = None
@@ -78,9 +83,13 @@ class Preview:
             yield (
                 f"  event        {event['source']}, id {event['id']}, at {numbered_moment_text(event['time'], unit)}, "
                 f"value {event['value']}, weight {event['weight']}"
+                + "".join(f", {name} {'missing' if held is None else held}" for name, held in event["fields"].items())
             )
         for reason, example in self.rejected.items():
             yield f"  would reject {reason}, such as {row_text(example)}"
+        for name, reasons in self.field_faults.items():
+            for reason, rows in reasons.items():
+                yield f"  would miss   field {name} in {counted(rows, 'row')} of the first: {reason}"
         for family, sentences in self.unserved.items():
             for sentence in sentences:
                 yield f"  {family:12} {sentence}"
@@ -117,10 +126,16 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
     files = [*work.inputs.new, *work.reread]
     if found.error is not None or not files:
         return found
+    unreadable, empty = looked_at(work.settings, files, spark)
+    found.unreadable |= unreadable
+    files = [file for file in files if file.path not in unreadable and file not in empty]
+    if not files:
+        return found
     try:
         reading, broken = choose_reading(work.settings, files, spark)
         found.unreadable |= broken
-        how = worker_settings(work.settings, reading, work.kind, datetime.now(UTC), work.replacing)
+        kinds = checked_kinds(work.settings, reading.types, work.kinds)
+        how = worker_settings(work.settings, kinds, datetime.now(UTC), work.replacing)
         columns = _first_rows(reading)
     except WaneError as error:
         found.error = str(error)
@@ -128,6 +143,7 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
     if columns is not None:
         checked = check(columns, how.conversion)
         found.events = _events(columns, checked, how)
+        found.field_faults = checked.field_faults
         found.unserved = _unserved(work, checked, how)
         if checked.fault is not None:
             tally = Tally()
@@ -157,6 +173,7 @@ def _events(columns: Mapping[str, pa.Array], checked: CheckedRows, how: WorkerSe
     """The first events, with the ids and values that the file has."""
     fine = range(len(columns["id"])) if checked.fault is None else (checked.fault == 0).nonzero()[0].tolist()
     unit, length = how.conversion.unit, how.epoch
+    fields = _first_fields(checked, how)
     found = []
     for number, row in enumerate(itertools.islice(fine, EVENTS)):
         moment = int(checked.times[number])
@@ -170,9 +187,17 @@ def _events(columns: Mapping[str, pa.Array], checked: CheckedRows, how: WorkerSe
                 "weight": _in_unit(int(checked.weights[number]) * how.conversion.weight_step),
                 "epoch": moment // length * length,
                 "seconds": moment * unit.numerator / unit.denominator,
+                "fields": {name: column[number] for name, column in fields.items()},
             }
         )
     return found
+
+
+def _first_fields(checked: CheckedRows, how: WorkerSettings) -> dict[str, list[Any]]:
+    """The fields of the first events; None where one is missing."""
+    parts = {name: [rows] for name, rows in checked.fields.items()}
+    fields = fields_of(len(checked), how.conversion.fields, parts).take(slice(0, EVENTS), min(EVENTS, len(checked)))
+    return {name: fields[name].to_list() for name in fields}
 
 
 def _in_unit(weight: Fraction) -> int | float:

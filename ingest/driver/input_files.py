@@ -7,20 +7,16 @@ file that was only touched or copied is not read again, and a file that was rewr
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 from ingest.driver.settings import StreamSettings
 from store.file_formats import format_of
-from store.writing.ledger import KnownFile
-
-_BLOCK: Final = 1 << 20
+from store.writing.ledger import KnownFile, content_of, fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +81,33 @@ def _files_in(name: str, kind: str) -> Iterable[str]:
         yield os.path.abspath(name)  # noqa: PTH100 - a link is a name of its own
 
 
-def fingerprint(path: str) -> str:
-    """A fingerprint of the whole content: 128 bits of BLAKE2b."""
-    digest = hashlib.blake2b(digest_size=16)
-    with Path(path).open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def compare(found: Sequence[FoundFile], ledger: Sequence[KnownFile]) -> Inputs:
+def compare(found: Sequence[FoundFile], ledger: Sequence[KnownFile], expressions: Iterable[str] = ()) -> Inputs:
     """Sort the files by what the ledger knows of them. Files with the known size and time of change are not opened.
 
-    An empty file that is new is left out: somebody may be about to fill it.
+    An empty file that is new is left out: somebody may be about to fill it. `expressions` are those of the stream.
     """
+    said = tuple(expressions)
     by_path = {known.path: known for known in ledger}
     by_content = {known.fingerprint: known.path for known in ledger if known.rows}
+    for entry in (one for one in ledger if one.rows):  # an older wane, or other expressions, did not look at folders
+        by_content.setdefault(content_of(entry.path, entry.fingerprint, said), entry.path)
     known = [file for file in found if _as_known(file, by_path)]
     unknown = [file for file in found if not _as_known(file, by_path)]
     marked, unreadable = _fingerprinted(unknown)
     new: list[FoundFile] = []
     changed: list[FoundFile] = []
     copies: list[tuple[FoundFile, str]] = []
-    for file in marked:
-        before = by_path.get(file.path)
+    for seen in marked:
+        before, content = by_path.get(seen.path), content_of(seen.path, seen.fingerprint, said)
+        file = replace(seen, fingerprint=content)
         if before is not None:
-            (known if before.fingerprint == file.fingerprint else changed).append(file)
+            (known if before.fingerprint in (seen.fingerprint, content) else changed).append(file)
         elif file.size == 0:
             continue
-        elif file.fingerprint in by_content:
-            copies.append((file, by_content[file.fingerprint]))
+        elif content in by_content:
+            copies.append((file, by_content[content]))
         else:
-            by_content[file.fingerprint] = file.path
+            by_content[content] = file.path
             new.append(file)
     here = {file.path for file in found}
     gone = [entry for entry in ledger if entry.path not in here]

@@ -19,14 +19,17 @@ from pyspark.sql import SparkSession
 
 from ingest.driver.input_files import FoundFile
 from ingest.driver.progress import Progress
+from ingest.driver.reading import plain_columns
 from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import Settings, SettingsError, StreamSettings
 from ingest.driver.sketching import clock_of, empty_table, sketch_files
 from ingest.driver.spark import SparkError, spark_session
 from ingest.driver.stream_work import StreamWork, find_work
-from ingest.driver.summary import Summary
+from ingest.driver.summary import StreamOutcome, Summary
+from ingest.executor.columns import TOO_OLD
 from ingest.executor.tally import Tally, example_as_dict
 from sketches.errors import WaneError
+from sketches.formatting import row_text
 from store import InputFile, Reject, Run, SketchTables, Stream, commit
 from store.keys import WHOLE_STREAM
 from store.locks import run_lock
@@ -41,10 +44,12 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
 
         @cache
         def spark() -> SparkSession:
-            return session or start_spark(stack, options, progress)
+            return session or start_spark(stack, options, progress, reads_rows=_reads_rows(works))
 
         started = _now()
+        progress.start.ended("Python")
         works = [find_work(stream, settings.store, options) for stream in chosen_streams(settings, options)]
+        progress.start.ended("files")
         runs = []
         for work in works:
             _say_found(work, progress)
@@ -60,7 +65,8 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
         if committed:
             _note_revoked(works, settings)
     size = settings.store.stat().st_size if committed else 0
-    return Summary([work.outcome for work in works], generation, time.perf_counter() - begun, size)
+    seconds = time.perf_counter() - begun
+    return Summary([work.outcome for work in works], generation, seconds, size, progress.start.parts)
 
 
 def chosen_streams(settings: Settings, options: RunOptions) -> list[StreamSettings]:
@@ -70,11 +76,21 @@ def chosen_streams(settings: Settings, options: RunOptions) -> list[StreamSettin
     return [stream for name, stream in settings.streams.items() if not options.streams or name in options.streams]
 
 
-def start_spark(stack: ExitStack, options: RunOptions, progress: Progress) -> SparkSession:
+def start_spark(stack: ExitStack, options: RunOptions, progress: Progress, *, reads_rows: bool = True) -> SparkSession:
     progress.say(f"Starting Spark on {options.master or 'the default master'} …")
-    return stack.enter_context(
-        spark_session(options.master, configuration=options.configuration, verbose=options.verbose)
+    session = spark_session(
+        options.master,
+        configuration=options.configuration,
+        verbose=options.verbose,
+        reads_rows=reads_rows,
+        start=progress.start,
     )
+    return stack.enter_context(session)
+
+
+def _reads_rows(works: Sequence[StreamWork]) -> bool:
+    """Whether Spark must read the rows of a stream, because tasks cannot."""
+    return any(plain_columns(work.settings) is None for work in works if work.is_needed)
 
 
 def _say_found(work: StreamWork, progress: Progress) -> None:
@@ -97,20 +113,21 @@ def _now() -> datetime:
 def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: datetime, progress: Progress) -> Run | None:
     """Sketch the files of a stream with Spark, as a run for the store; None where no file could be read."""
     outcome = work.outcome
-    kind, earlier = work.kind, work.earlier
+    kinds, earlier = work.kinds, work.earlier
     tables: list[pa.Table] = []
     tally, read, replaced = Tally(), list[FoundFile](), list[InputFile]()
     if work.inputs.new:
-        new = sketch_files(work.settings, work.inputs.new, kind, spark(), started, progress, earlier)
-        kind, tally, read = new.kind, new.tally, list(new.files)
+        new = sketch_files(work.settings, work.inputs.new, kinds, spark(), started, progress, earlier)
+        kinds, tally, read = new.kinds, new.tally, list(new.files)
         tables.append(new.table)
         outcome.unreadable |= new.unreadable
+        _check_rejected(tally, work.settings)
     if work.reread:
-        old = sketch_files(work.settings, work.reread, kind, spark(), started, progress, earlier, work.replacing)
+        old = sketch_files(work.settings, work.reread, kinds, spark(), started, progress, earlier, work.replacing)
         if old.unreadable:
             path, reason = next(iter(old.unreadable.items()))
             raise WaneError(f"the backfill must read {path} again, and cannot: {reason}")
-        kind = old.kind
+        kinds = old.kinds
         tables.append(old.table)
         replaced = _settled(work, old.files, old.tally)
         outcome.changed = [path for path in outcome.changed if path not in {file.path for file in replaced}]
@@ -124,22 +141,15 @@ def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: dateti
         Reject(reason, found.rows, [example_as_dict(example) for example in found.examples])
         for reason, found in sorted(tally.rejects.items())
     ]
-    outcome.files = len(read)
-    outcome.rows = tally.rows
-    outcome.rejected = {reject.reason: reject.rows for reject in rejects}
-    outcome.conflicts, outcome.conflicts_exact = tally.shared_ids.conflicts, tally.shared_ids.exact
     clock = clock_of(started, work.settings.unit)
-    repeats = tally.shared_ids.repeats
-    outcome.repeats, outcome.ahead = repeats, tally.ahead.rows
-    if tally.ahead.latest is not None:
-        unit = work.settings.unit
-        outcome.furthest_ahead = (tally.ahead.latest - clock) * unit.numerator / unit.denominator
+    outcome.files = len(read)
+    _note_rows(outcome, tally, clock, work.settings)
     outcome.sources = len(pc.unique(sketched.epochs["source"]))
     outcome.epochs = len(pc.unique(sketched.epochs["start"]))
     outcome.sketches = sketched.sketches.num_rows
     outcome.bytes = int(pc.sum(pc.binary_length(sketched.sketches["payload"])).as_py() or 0)
     return Run(
-        Stream(work.settings.name, work.settings.epoch, work.settings.unit, work.described(kind)),
+        Stream(work.settings.name, work.settings.epoch, work.settings.unit, work.described(kinds)),
         sketched,
         started,
         _now(),
@@ -150,9 +160,36 @@ def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: dateti
         replacing=work.replacing,
         replaced_files=[file.path for file in replaced],
         clock=clock,
-        repeats=repeats,
+        repeats=outcome.repeats,
         ahead=tally.ahead.rows,
     )
+
+
+def _check_rejected(tally: Tally, settings: StreamSettings) -> None:
+    """Refuse a run that loses too many rows: a column may have been renamed. Those too old are meant to be lost."""
+    lost = {reason: found for reason, found in tally.rejects.items() if reason != TOO_OLD}
+    rows = sum(found.rows for found in lost.values())
+    if settings.max_rejected is None or rows <= settings.max_rejected * tally.rows:
+        return
+    reason, most = max(lost.items(), key=lambda item: (item[1].rows, item[0]))
+    raise WaneError(
+        f"{rows:,} of {tally.rows:,} rows would be rejected, more than max_rejected, which is "
+        f"{100 * settings.max_rejected:g}%; most often: {reason}, such as {row_text(example_as_dict(most.examples[0]))}"
+    )
+
+
+def _note_rows(outcome: StreamOutcome, tally: Tally, clock: int, settings: StreamSettings) -> None:
+    """Tell what was counted in the rows of a stream."""
+    outcome.rows = tally.rows
+    outcome.rejected = {reason: found.rows for reason, found in sorted(tally.rejects.items())}
+    outcome.field_faults = {name: dict(sorted(found.items())) for name, found in sorted(tally.field_faults.items())}
+    ids = tally.shared_ids
+    outcome.conflicts, outcome.field_conflicts, outcome.repeats = ids.conflicts, ids.field_conflicts, ids.repeats
+    outcome.conflicts_exact = ids.exact
+    outcome.ahead = tally.ahead.rows
+    if tally.ahead.latest is not None:
+        ahead = tally.ahead.latest - clock
+        outcome.furthest_ahead = ahead * settings.unit.numerator / settings.unit.denominator
 
 
 def _note_revoked(works: Sequence[StreamWork], settings: Settings) -> None:

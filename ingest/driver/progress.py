@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from ingest.driver.start_times import StartTimes
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -19,7 +21,8 @@ _LINE: Final = 30.0  # seconds between two lines where lines cannot be rewritten
 class Progress:
     """Writes to standard error, so that standard output holds only the result."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, start: StartTimes | None = None) -> None:
+        self.start = start or StartTimes()
         self._out = sys.stderr
         self._quiet = quiet
         self._rewriting = not quiet and self._out.isatty()

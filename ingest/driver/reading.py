@@ -10,29 +10,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as spark_functions
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ingest.driver.file_faults import parquet_heads
 from ingest.driver.settings import SettingsError, StreamSettings
 from ingest.driver.shipping import on_workers
 from ingest.driver.spark import first_line
-from ingest.executor.columns import kind_of, type_fault
+from ingest.driver.text_files import reader_options
 from ingest.executor.worker import RowGroup
 from ingest.executor.worker_settings import WorkerSettings
 from sketches.event_rules import ROLES, PlainColumn
-from sketches.events import Kind
 
 _TASK_ROWS: Final = 8_000_000  # a worker sketches a chunk of them at a time; more in a task cost nothing
-_WIDEST: Final = (Kind.INTEGER, Kind.FLOAT, Kind.KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,8 @@ def plain_columns(settings: StreamSettings) -> dict[str, PlainColumn] | None:
     """The parts of an event as columns and constants; None where one is an expression, which Spark must evaluate."""
     if settings.format != "parquet" or settings.schema or settings.options:
         return None
-    found = {role: PlainColumn.read(expression) for role, expression in settings.expressions.items()}
-    plain = {role: column for role, column in found.items() if column is not None}
+    found = {part: PlainColumn.read(expression) for part, expression in settings.parts.items()}
+    plain = {part: column for part, column in found.items() if column is not None}
     return plain if len(plain) == len(found) else None
 
 
@@ -101,58 +99,55 @@ def read_parquet(settings: StreamSettings, paths: Sequence[str]) -> tuple[Parque
     columns = plain_columns(settings)
     if columns is None or not paths:
         return None, {}
-    with ThreadPoolExecutor(min(16, 4 * (os.cpu_count() or 1))) as threads:
-        heads = list(threads.map(_head, paths))
+    heads = parquet_heads(paths)
     broken = {path: head for path, head in zip(paths, heads, strict=True) if isinstance(head, str)}
     row_groups: list[RowGroup] = []
-    types: dict[str, list[pa.DataType]] = {role: [] for role in ROLES}
+    types: dict[str, list[pa.DataType]] = {part: [] for part in columns}
     for path, head in zip(paths, heads, strict=True):
         if isinstance(head, str):
             continue
         schema, groups = head
-        for role, plain in columns.items():
+        for part, plain in columns.items():
             if plain.column is not None and plain.column not in schema.names:
-                return None, {}  # in other letters, in the name of a folder, or nowhere: Spark will tell
+                if part in ROLES or _elsewhere(plain.column, path, schema):
+                    return None, {}  # in other letters, in the name of a folder, or nowhere: Spark will tell
+                continue  # of a field: the file was written before there was such a column
             found = pa.scalar(plain.constant).type if plain.column is None else schema.field(plain.column).type
-            if role == "source" and pa.types.is_dictionary(found):
+            if part == "source" and pa.types.is_dictionary(found):
                 found = found.value_type
-            if found not in types[role]:
-                types[role].append(found)
+            if found not in types[part]:
+                types[part].append(found)
         row_groups += [RowGroup(path, number, rows) for number, rows in enumerate(groups)]
+    if row_groups and not all(types.values()):
+        return None, {}  # no file has the column of a field
     return ParquetReading(columns, row_groups, types), broken
 
 
-def _head(path: str) -> tuple[pa.Schema, list[int]] | str:
-    """The columns of a Parquet file and the rows of each row group, or why it cannot be read."""
-    try:
-        with pq.ParquetFile(path) as file:
-            groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-            return file.schema_arrow, groups
-    except (OSError, pa.ArrowException) as error:
-        return f"not a whole Parquet file ({str(error).splitlines()[0][:200]})"
+def _elsewhere(column: str, path: str, schema: pa.Schema) -> bool:
+    """Whether a file has a column in other letters, or one of its folders is named for it."""
+    name = column.lower()
+    return any(other.lower() == name for other in schema.names) or any(
+        part.lower().startswith(f"{name}=") for part in Path(path).parts
+    )
 
 
 def read_with_spark(settings: StreamSettings, paths: Sequence[str], spark: SparkSession) -> SparkReading:
     """A DataFrame with a column for each part of an event and for the name of the file. Refuses bad expressions."""
-    options = dict(settings.options)
-    if settings.format == "csv":
-        options.setdefault("header", "true")
-        if settings.schema is None:
-            options.setdefault("inferSchema", "true")
+    options = reader_options(settings)
     options.setdefault("basePath", "file://" + os.path.commonpath([_base(pattern) for pattern in settings.inputs]))
     reader = spark.read.format(settings.format).options(**options)
     try:
         if settings.schema is not None:
             reader = reader.schema(settings.schema)
         raw = reader.load([_address(path) for path in paths])
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # the latter where it looks into the files for their columns
         raise SettingsError(
             f"stream {settings.name!r} cannot be read as {settings.format}: {first_line(error)}"
         ) from None
-    picked = [_evaluated(settings, raw, role).alias(role) for role in ROLES]
+    picked = [_evaluated(settings, raw, part).alias(part) for part in settings.parts]
+    columns = to_arrow_schema(raw.select(*picked).schema, timezone="UTC")
     frame = raw.select(*picked, spark_functions.col("_metadata.file_path").alias("file"))
-    fields = to_arrow_schema(frame.select(*ROLES).schema, timezone="UTC")
-    return SparkReading(frame, {role: [fields.field(role).type] for role in ROLES})
+    return SparkReading(frame, {part: [columns.field(part).type] for part in settings.parts})
 
 
 def _address(path: str) -> str:
@@ -171,11 +166,12 @@ def _base(pattern: str) -> str:
     return str(folder if folder.is_dir() else folder.parent)
 
 
-def _evaluated(settings: StreamSettings, raw: DataFrame, role: str) -> Column:
+def _evaluated(settings: StreamSettings, raw: DataFrame, part: str) -> Column:
     """The column of an expression, after checks that it makes one value of one row, the same at any time."""
-    where = f"{role} of stream {settings.name!r} is {settings.expressions[role]!r}"
+    expression = settings.parts[part]
+    where = f"{part} of stream {settings.name!r} is {expression!r}"
     try:
-        column = spark_functions.expr(settings.expressions[role])
+        column = spark_functions.expr(expression)
         plan = raw.select(column)._jdf.queryExecution().analyzed()
     except PySparkException as error:
         raise SettingsError(f"{where}, which Spark cannot read: {first_line(error)}") from None
@@ -199,17 +195,3 @@ def _operators(plan: Any) -> list[str]:
         plan = plan.children().head()
         names.append(str(plan.nodeName()))
     return names
-
-
-def checked_kind(settings: StreamSettings, types: Mapping[str, Sequence[pa.DataType]], stored: Kind | None) -> Kind:
-    """The kind of the stream's values, after a look at the types of all columns."""
-    for role in ROLES:
-        for found in types[role]:
-            if (fault := type_fault(role, found)) is not None:
-                raise SettingsError(
-                    f"{role} of stream {settings.name!r} is {settings.expressions[role]!r}, of type {found}; {fault}"
-                )
-    if stored is not None:
-        return stored
-    kinds = [kind for found in types["value"] if (kind := kind_of(found)) is not None]
-    return max(kinds, key=_WIDEST.index, default=Kind.INTEGER)

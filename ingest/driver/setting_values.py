@@ -18,6 +18,7 @@ _LEAST_STEP: Final = 1e-9
 _MOST_DETAIL: Final = 1 << 20
 _MOST_EACH: Final = 1 << 31
 _SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(kB|MB|GB|TB)")
+_PERCENTAGE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 _BYTES: Final = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _LEAST_BUDGET: Final = 10_000  # bytes
 _LABEL: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,40}")  # short enough to stand beside an axis
@@ -84,6 +85,16 @@ def share_setting(file: Path, where: str, value: object, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1:
         raise SettingsError(f"{file}: {where} is {shown(value)}; it must be a number from {least:g} to below 1")
     return float(value)
+
+
+def percentage_setting(file: Path, where: str, value: object) -> float | None:
+    """A share that is written like "5%"; None where it is "none"."""
+    if value == "none":
+        return None
+    match = _PERCENTAGE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or float(match[1]) > 100:
+        raise SettingsError(f'{file}: {where} is {shown(value)}; it must be a percentage such as "5%", or "none"')
+    return float(Fraction(match[1]) / 100)
 
 
 def seed_setting(file: Path, where: str, value: object) -> int:

@@ -21,6 +21,7 @@ from ingest.driver.setting_values import (
     flag_setting,
     label_setting,
     number_setting,
+    percentage_setting,
     seed_setting,
     share_setting,
     shown,
@@ -34,10 +35,11 @@ from ingest.driver.setting_values import (
 )
 from ingest.driver.stream_settings import DEFAULT_DETAIL, StreamSettings, keywords_of
 from sketches.errors import WaneError
-from sketches.event_rules import ROLES
+from sketches.event_rules import MOST_FIELDS, ROLES, PlainColumn
 from sketches.events import Events
-from sketches.family import DEFAULT_DELTA, DEFAULT_EPSILON
+from sketches.fields import name_fault
 from sketches.formatting import listed
+from sketches.promise import DEFAULT_DELTA, DEFAULT_EPSILON
 from sketches.question import Counting
 from sketches.registry import DEFAULT_FAMILIES, FAMILIES
 from sketches.suggestions import closest
@@ -112,6 +114,8 @@ _STREAM_KEYS: Final = (
     "families",
     "max_future",
     "max_age",
+    "max_rejected",
+    "stale",
     "schema",
     "options",
     "value_unit",
@@ -120,6 +124,9 @@ _STREAM_KEYS: Final = (
     "counting",
     "repeats",
     "unique",
+    "fields",
+    "value_name",
+    "weight_name",
 )
 
 
@@ -156,6 +163,8 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         families=families,
         max_future=time_limit(file, f"{where}.max_future", entry.get("max_future", "1d"), unit),
         max_age=time_limit(file, f"{where}.max_age", entry.get("max_age", "none"), unit),
+        max_rejected=percentage_setting(file, f"{where}.max_rejected", entry.get("max_rejected", "50%")),
+        stale=span_setting(file, f"{where}.stale", entry.get("stale", "none"), unit),
         schema=None if schema is None else text_setting(file, f"{where}.schema", schema),
         options=_options(file, where, entry.get("options", {})),
         extra=_extra(file, where, entry, families),
@@ -165,6 +174,9 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         counting=cast(Counting, choice_setting(file, where, "counting", entry, get_args(Counting))),
         repeats=choice_setting(file, where, "repeats", entry, ("forgive", "count")),
         unique=flag_setting(file, f"{where}.unique", entry.get("unique", False)),
+        fields=_fields(file, where, entry.get("fields", {}), families),
+        value_name=_name(file, where, "value", entry, expressions),
+        weight_name=_name(file, where, "weight", entry, expressions),
         **kept,
     )
 
@@ -208,6 +220,34 @@ def _expression(file: Path, where: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64:
         return str(value)  # weight = 1 is what people write
     return text_setting(file, where, value).strip()
+
+
+def _fields(file: Path, where: str, table: object, families: tuple[str, ...]) -> dict[str, str]:
+    """Further columns by name, each an expression."""
+    if not isinstance(table, dict):
+        raise SettingsError(f"{file}: {where}.fields is {shown(table)}; it must be a table of names and expressions")
+    keeping = [name for name, family in FAMILIES.items() if family.abilities.fields]
+    if table and not set(keeping) & set(families):
+        raise SettingsError(
+            f"{file}: {where}.fields is set, but no family of the stream keeps fields; {listed(keeping)} does"
+        )
+    if len(table) > MOST_FIELDS:
+        raise SettingsError(f"{file}: {where}.fields names {len(table)} fields; a stream has at most {MOST_FIELDS}")
+    spelled: dict[str, str] = {}
+    for name in table:
+        if (fault := name_fault(name)) is not None:
+            raise SettingsError(f"{file}: {where}.fields: a field cannot be called so: {fault}")
+        if (other := spelled.setdefault(name.lower(), name)) != name:
+            raise SettingsError(f"{file}: {where}.fields: {other!r} and {name!r} differ in upper and lower case only")
+    return {name: _expression(file, f"{where}.fields.{name}", value) for name, value in sorted(table.items())}
+
+
+def _name(file: Path, where: str, role: str, entry: Mapping[str, object], expressions: Mapping[str, str]) -> str:
+    """What people call a part of an event: the column that it is, unless they say."""
+    if f"{role}_name" in entry:
+        return label_setting(file, f"{where}.{role}_name", entry[f"{role}_name"])
+    plain = PlainColumn.read(expressions[role])
+    return (plain.column if plain is not None else None) or ""
 
 
 def _absolute(file: Path, where: str, root: Path, value: object) -> str:

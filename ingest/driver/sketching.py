@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ingest.driver.file_faults import damaged_files, looked_at
 from ingest.driver.input_files import FoundFile, unchanged
 from ingest.driver.progress import Progress
-from ingest.driver.reading import ParquetReading, SparkReading, checked_kind, read_parquet, read_with_spark
+from ingest.driver.reading import ParquetReading, SparkReading, read_parquet, read_with_spark
 from ingest.driver.settings import SettingsError, StreamSettings
 from ingest.driver.shipping import on_workers
 from ingest.driver.spark import JobError, first_line
+from ingest.driver.stream_kinds import StreamKinds, checked_kinds
 from ingest.executor.columns import Conversion
 from ingest.executor.tally import Tally
 from ingest.executor.worker import merge
@@ -30,6 +32,7 @@ from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings
 from sketches.event_rules import MAX_TIME
 from sketches.events import Kind
 from sketches.family import Sketch
+from sketches.fields import FieldKind
 from sketches.registry import FAMILIES
 from sketches.units import TimeUnit
 
@@ -45,7 +48,7 @@ Reading = ParquetReading | SparkReading
 class SketchedFiles:
     """The rows of `ingest.executor.worker` for some files, which files these are, and why others were left out."""
 
-    kind: Kind | None
+    kinds: StreamKinds
     table: pa.Table  # rows without a source hold sketches of the whole stream
     tally: Tally
     files: Sequence[FoundFile]
@@ -55,7 +58,7 @@ class SketchedFiles:
 def sketch_files(
     settings: StreamSettings,
     files: Sequence[FoundFile],
-    kind: Kind | None,
+    kinds: StreamKinds,
     spark: SparkSession,
     started: datetime,
     progress: Progress,
@@ -63,9 +66,9 @@ def sketch_files(
     within: tuple[int, int] | None = None,
 ) -> SketchedFiles:
     """Sketch whole files; of their events only those `within` a range of times, if one is given."""
-    left = list(files)
-    unreadable: dict[str, str] = {}
-    for _ in range(_MOST_ATTEMPTS):
+    unreadable, empty = looked_at(settings, files, lambda: spark)
+    left = [file for file in files if file.path not in unreadable and file not in empty]
+    for _ in range(_MOST_ATTEMPTS if left else 0):
         try:
             reading, broken = choose_reading(settings, left, lambda: spark)
         except PySparkException as error:
@@ -74,7 +77,8 @@ def sketch_files(
         left = [file for file in left if file.path not in unreadable]
         if not left:
             break
-        how = replace(worker_settings(settings, reading, kind, started, within), earlier=earlier)
+        known = checked_kinds(settings, reading.types, kinds)
+        how = replace(worker_settings(settings, known, started, within), earlier=earlier)
         try:
             with progress.watching(spark.sparkContext, f"sketching {settings.name}"):
                 table = _collect(spark, reading, how)
@@ -82,21 +86,22 @@ def sketch_files(
             culprits = _named_in(error, left)
             if not culprits:
                 raise JobError(f"Spark could not do it: {first_line(error)} (--verbose shows more)") from error
-            unreadable |= culprits
+            unreadable |= damaged_files(settings, left) | culprits
         else:
             moved = {file.path: "it changed while it was read" for file in left if not unchanged(file)}
             if not moved:
                 tally, rows = _split(table)
-                return SketchedFiles(how.conversion.kind, rows, tally, left, unreadable)
+                progress.start.ended("workers", tally.first_row)
+                return SketchedFiles(known, rows, tally, [*left, *empty], unreadable)
             unreadable |= moved
         left = [file for file in left if file.path not in unreadable]
         if not left:
             break
     return SketchedFiles(
-        kind,
+        kinds,
         empty_table(settings),
         Tally(),
-        [],
+        empty,
         unreadable | dict.fromkeys((f.path for f in left), "too many files failed before it"),
     )
 
@@ -116,19 +121,16 @@ def clock_of(moment: datetime, unit: TimeUnit) -> int:
 
 
 def worker_settings(
-    settings: StreamSettings,
-    reading: Reading,
-    kind: Kind | None,
-    started: datetime,
-    within: tuple[int, int] | None = None,
+    settings: StreamSettings, kinds: StreamKinds, started: datetime, within: tuple[int, int] | None = None
 ) -> WorkerSettings:
     """What the driver tells every worker. For the range of a backfill, `max_age` does not hold."""
     now = clock_of(started, settings.unit)
     latest = MAX_TIME if settings.max_future is None else min(MAX_TIME, now + settings.max_future)
     earliest = -MAX_TIME if settings.max_age is None or within is not None else max(-MAX_TIME, now - settings.max_age)
-    kind = checked_kind(settings, reading.types, kind)
-    conversion = Conversion(kind, settings.unit, earliest, latest, now, settings.weight_step)
-    return WorkerSettings(conversion, settings.epoch, _families(settings, conversion.kind), within)
+    kind = kinds.value or Kind.INTEGER
+    fields = {name: kinds.fields.get(name, FieldKind.INTEGER) for name in settings.fields}  # or has only nulls
+    conversion = Conversion(kind, settings.unit, earliest, latest, now, settings.weight_step, fields)
+    return WorkerSettings(conversion, settings.epoch, _families(settings, kind), within)
 
 
 def _families(settings: StreamSettings, kind: Kind | None = None) -> tuple[tuple[type[Sketch], dict[str, Any]], ...]:

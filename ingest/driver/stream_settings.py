@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
+from ingest.executor.field_columns import column_name
 from sketches.durations import format_duration
 from sketches.family import Sketch
 from sketches.question import Counting
@@ -33,6 +34,7 @@ class StreamSettings:
     families: tuple[str, ...]
     max_future: int | None
     max_age: int | None
+    max_rejected: float | None = 0.5  # of the rows of a run
     schema: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # family → its own keywords
@@ -47,6 +49,15 @@ class StreamSettings:
     fine: int | None = None
     retention: int | None = None
     budget: int | None = None  # bytes
+    fields: Mapping[str, str] = field(default_factory=dict)  # name → expression
+    value_name: str = ""  # what the dashboard and answers call values and weights
+    weight_name: str = ""
+    stale: int | None = None  # how long a source may be silent before Health warns of it
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """All expressions: those of an event's parts by role, and those of its fields."""
+        return {**self.expressions, **{column_name(name): text for name, text in self.fields.items()}}
 
     def build_keywords(self, family: type[Sketch]) -> dict[str, Any]:
         """The keywords of a family's `build`: those of the stream that it takes, and its own."""
@@ -111,11 +122,15 @@ class StreamSettings:
             "input": list(self.inputs),
             "format": self.format,
             **self.expressions,
+            "fields": dict(self.fields),
             "families": list(self.families),
             "value_unit": self.value_unit,
             "weight_unit": self.weight_unit,
+            "value_name": self.value_name,
+            "weight_name": self.weight_name,
             "repeats": self.repeats,
             "unique": self.unique,
+            **({} if self.stale is None else {"stale": self._duration(self.stale)}),
         }
 
 

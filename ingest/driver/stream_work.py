@@ -10,11 +10,12 @@ from typing import Any, Final
 from ingest.driver.input_files import FoundFile, Inputs, compare, find_files
 from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import SettingsError, StreamSettings
+from ingest.driver.stream_kinds import StreamKinds
 from ingest.driver.stream_settings import fixed_part
 from ingest.driver.summary import StreamOutcome
 from ingest.executor.worker_settings import EarlierEpochs
 from sketches.errors import WaneError
-from sketches.events import Kind
+from sketches.event_rules import MOST_FIELDS
 from sketches.formatting import listed
 from sketches.registry import FAMILIES
 from store.keys import scope_fault, spans_epochs
@@ -57,26 +58,25 @@ class StreamWork:
                 found[name] = EarlierEpochs(starts, keywords)
         return found
 
-    def described(self, kind: Kind | None) -> dict[str, object]:
+    def described(self, kinds: StreamKinds) -> dict[str, object]:
         """The settings that the store keeps of the stream from now on."""
-        known: dict[str, object] = {} if kind is None else {"kind": str(kind)}
+        known = kinds.described()
         if self.stored is not None:
             names = [name for name in self.settings.families if self.stored.earlier_keys(name)]
             known |= {"earlier": {name: _earlier_settings(self.stored, name) for name in names}} if names else {}
         return self.settings.described() | known
 
     @property
-    def kind(self) -> Kind | None:
-        """The kind of values of the stream, once it has events."""
-        kind = _stored_settings(self.stored).get("kind")
-        return Kind(kind) if kind in list(Kind) else None
+    def kinds(self) -> StreamKinds:
+        """The kinds of values and fields of the stream, once it has events."""
+        return StreamKinds.stored({} if self.stored is None else self.stored.described)
 
 
 def find_work(stream: StreamSettings, store: Path, options: RunOptions) -> StreamWork:
     """Compare the files of a stream with the ledger; reads no rows and changes nothing."""
     ledger = known_files(store, stream.name)
     stored = read_catalogue(store).streams.get(stream.name) if store.exists() else None
-    inputs = compare(find_files(stream), ledger)
+    inputs = compare(find_files(stream), ledger, stream.parts.values())
     outcome = StreamOutcome(
         stream.name,
         known=len(inputs.known),
@@ -87,6 +87,7 @@ def find_work(stream: StreamSettings, store: Path, options: RunOptions) -> Strea
     work = StreamWork(stream, inputs, outcome, stored, ledger={known.path: known for known in ledger})
     try:
         _check_fixed(stream, stored)
+        _check_fields(work)
         _check_scopes(stream, stored, replacing=options.backfill is not None)
         return work if options.backfill is None else _with_backfill(work, options, options.backfill)
     except WaneError as error:
@@ -107,6 +108,17 @@ def _check_fixed(stream: StreamSettings, stored: StoredStream | None) -> None:
                 f"{name} of stream {stream.name!r} is {value!r}, but its stored sketches were built with "
                 f"{built!r} and do not merge with others; set it to that, or give the stream another name"
             )
+
+
+def _check_fields(work: StreamWork) -> None:
+    """Fields that were removed stay in the store, and count."""
+    before = work.kinds.fields
+    if len({*before, *work.settings.fields}) > MOST_FIELDS:
+        gone = sorted(set(before) - set(work.settings.fields))
+        raise SettingsError(
+            f"stream {work.settings.name!r} has {len(work.settings.fields)} fields and had {listed(gone)}; "
+            f"at most {MOST_FIELDS} are kept, those included that were removed"
+        )
 
 
 def _before_choices(stored: StoredStream) -> dict[str, object]:
@@ -132,10 +144,6 @@ def _check_scopes(stream: StreamSettings, stored: StoredStream | None, *, replac
     fault = scope_fault(stored.spanning_families, brought, replacing=replacing)
     if fault is not None:
         raise SettingsError(f"stream {stream.name!r}: {fault}")
-
-
-def _stored_settings(stored: StoredStream | None) -> Mapping[str, Any]:
-    return {} if stored is None else stored.described
 
 
 def _earlier_settings(stored: StoredStream, family: str) -> dict[str, Any]:

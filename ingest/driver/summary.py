@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,7 +27,9 @@ class StreamOutcome:
     rows: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     conflicts: int = 0
-    conflicts_exact: bool = True  # and so is `repeats`
+    conflicts_exact: bool = True  # and so are `field_conflicts` and `repeats`
+    field_conflicts: int = 0  # events whose copies differ in a field
+    field_faults: dict[str, dict[str, int]] = field(default_factory=dict)  # field → why it is missing → rows
     repeats: int = 0  # rows that repeat an event of the same run
     unique_revoked: str | None = None  # why the stream is not taken to have no repeats, as its settings say
     revoked_now: bool = False  # by this run
@@ -57,11 +59,16 @@ class StreamOutcome:
             )
         for reason, rows in self.rejected.items():
             yield f"  rejected {counted(rows, 'row')}: {reason} (wane info shows some)"
+        for name, reasons in self.field_faults.items():
+            for reason, rows in reasons.items():
+                yield f"  field {name} is missing in {counted(rows, 'row')}: {reason}"
+        about = "" if self.conflicts_exact else "about "
         if self.conflicts:
-            about = "" if self.conflicts_exact else "about "
             yield f"  {about}{counted(self.conflicts, 'id')} shared by different events, each of which counts by itself"
+        if self.field_conflicts:
+            events = counted(self.field_conflicts, "event")
+            yield f"  copies of {about}{events} differ in a field; the same one is kept in whatever order they come"
         if self.repeats:
-            about = "" if self.conflicts_exact else "about "
             yield f"  {about}{counted(self.repeats, 'row')} repeated an event of this run"
         if self.unique_revoked is not None and not self.revoked_now:
             yield f"  unique = true stays revoked: {self.unique_revoked}"
@@ -98,6 +105,7 @@ class Summary:
     generation: int | None = None  # None: there was nothing to commit
     seconds: float = 0.0
     store_bytes: int = 0  # after the commit
+    start: Mapping[str, float] = field(default_factory=dict)  # seconds of each part until the first row was read
 
     @property
     def rows(self) -> int:
@@ -110,6 +118,7 @@ class Summary:
             "rows": self.rows,
             "rows_per_second": round(self.rows / self.seconds) if self.seconds else 0,
             "store_bytes": self.store_bytes,
+            "start": {part: round(seconds, 3) for part, seconds in self.start.items()},
             "streams": [
                 {name: getattr(outcome, name) for name in outcome.__dataclass_fields__} for outcome in self.outcomes
             ],
@@ -126,6 +135,9 @@ class Summary:
         """All that a run did."""
         for outcome in self.outcomes:
             yield from map(_printable, outcome.lines())
+        if self.rows and self.start:
+            parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in self.start.items())
+            yield f"Read the first row after {sum(self.start.values()):.1f} s ({parts})."
         if self.generation is None:
             yield f"Nothing to commit; took {self.seconds:.1f} s."
         else:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingest.executor.columns import CheckedRows
+from ingest.executor.field_columns import FieldRows, fields_of
 from ingest.executor.grouping import Groups, group, put
 from ingest.executor.stream_sketches import StreamSketches
 from ingest.executor.tally import Tally
@@ -31,6 +32,7 @@ class Chunk:
 
     def _clear(self) -> None:
         self._columns: list[list[NDArray[Any]]] = [[], [], [], [], []]
+        self._fields: dict[str, list[FieldRows]] = {name: [] for name in self._settings.conversion.fields}
         self._labels: dict[int, str] = {}
         self.nbytes = 0
 
@@ -39,12 +41,17 @@ class Chunk:
             return
         numbers = np.array([self._sources.setdefault(name, len(self._sources)) for name in rows.source_names], np.int32)
         columns: list[NDArray[Any]] = [numbers[rows.sources], rows.ids, rows.times, rows.values, rows.weights]
+        fields = rows.fields
         if (within := self._settings.within) is not None:
             inside = (rows.times >= within[0]) & (rows.times < within[1])
             columns = [column[inside] for column in columns]
+            fields = {name: field.take(inside) for name, field in fields.items()}
         for kept, column in zip(self._columns, columns, strict=True):
             kept.append(column)
             self.nbytes += column.nbytes
+        for name, parts in self._fields.items():
+            parts.append(fields[name])
+            self.nbytes += fields[name].nbytes
         for code, text in rows.labels.items():
             if code not in self._labels:
                 self._labels[code] = text
@@ -59,12 +66,13 @@ class Chunk:
             return
         sources, ids, times, values, weights = (np.concatenate(parts) for parts in self._columns)
         labels = sorted_labels(self._labels)
+        fields = fields_of(len(times), self._settings.conversion.fields, self._fields)
         self._clear()
         if len(times) == 0:
             return
-        tally.shared_ids.add(ids, times, values, weights)
+        tally.shared_ids.add(ids, times, values, weights, fields)
         units = weights if (weights != 1).any() else None
-        events = Events(ids, times, values, units, labels, self._settings.conversion.kind)
+        events = Events(ids, times, values, units, labels, self._settings.conversion.kind, fields)
         groups = group(sources, times, self._settings.epoch)
         found = self._totals(events, groups) | self._payloads(events, groups)
         yield record(self._settings.schema, len(groups.sources), found)
@@ -129,12 +137,17 @@ def _placed(events: Events, groups: Groups) -> Events:
     """The events in the order of groups."""
     weights = None if events.weights is None else put(events.weights, groups.place)
     ids, times, values = (put(column, groups.place) for column in (events.ids, events.times, events.values))
-    return Events(ids, times, values, weights, events.labels, events.kind)
+    fields = events.fields
+    if fields:
+        fields = fields.take(put(np.arange(len(events)), groups.place), len(events))
+    return Events(ids, times, values, weights, events.labels, events.kind, fields)
 
 
 def _taken(events: Events, which: Flags) -> Events:
     weights = None if events.weights is None else events.weights[which]
-    return Events(events.ids[which], events.times[which], events.values[which], weights, events.labels, events.kind)
+    times = events.times[which]
+    fields = events.fields.take(which, len(times))
+    return Events(events.ids[which], times, events.values[which], weights, events.labels, events.kind, fields)
 
 
 def sorted_labels(labels: Mapping[int, str]) -> Labels:

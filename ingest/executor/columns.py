@@ -7,7 +7,7 @@ row whose value cannot be converted is rejected. The limits of an event are in `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -16,6 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ingest.executor.arrow_columns import (
+    as_text,
+    as_utf8,
+    is_bytes,
+    is_text,
+    plain_type,
+    rounded_down,
+    simplified,
+    to_numpy,
+)
+from ingest.executor.field_columns import FieldFaults, FieldRows, check_fields
 from sketches.arrays import Flags
 from sketches.event_rules import (
     LONGEST_KEY,
@@ -25,9 +36,11 @@ from sketches.event_rules import (
     MAX_WEIGHT,
     MIN_WEIGHT,
     NUMBER,
+    ROLES,
     WHOLE_NUMBER,
 )
 from sketches.events import Kind
+from sketches.fields import FieldKind
 from sketches.hashing import hash_each
 from sketches.units import TimeUnit
 
@@ -36,6 +49,7 @@ Faults = list[tuple[Flags, str]]
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 # Reasons are stored with the rejected rows: another wording would count as another reason.
+TOO_OLD: Final = "time lies further back than max_age"
 _NOT_WHOLE: Final = "value is not a whole number, as the stream's values are"
 _TOO_LARGE: Final = "value is larger than 2^63"
 _NEGATIVE: Final = "weight is negative: a measure, not a weight"
@@ -56,6 +70,7 @@ class Conversion:
     latest: int = MAX_TIME
     clock: int = MAX_TIME  # when the run started; later times are accepted up to `latest`, and counted
     weight_step: Fraction = Fraction(1)  # weights become whole numbers of it
+    fields: Mapping[str, FieldKind] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,8 @@ class CheckedRows:
     labels: dict[int, str]
     fault: NDArray[np.uint8] | None
     reasons: tuple[str, ...] = ()
+    fields: Mapping[str, FieldRows] = field(default_factory=dict)
+    field_faults: FieldFaults = field(default_factory=dict)  # why fields are missing in rows that are events
 
     def __len__(self) -> int:
         return len(self.times)
@@ -79,17 +96,17 @@ class CheckedRows:
 
 def kind_of(column: pa.DataType) -> Kind | None:
     """The kind of values of this type; None where they are neither numbers nor text."""
-    column = _plain(column)
+    column = plain_type(column)
     if pa.types.is_integer(column) or pa.types.is_boolean(column) or pa.types.is_null(column):
         return Kind.INTEGER
     if pa.types.is_floating(column) or pa.types.is_decimal(column):
         return Kind.FLOAT
-    return Kind.KEY if _is_text(column) else None
+    return Kind.KEY if is_text(column) else None
 
 
 def type_fault(role: str, column: pa.DataType) -> str | None:
     """Why a column of this type cannot be this part of an event, and what would help; None where it can."""
-    column = _plain(column)
+    column = plain_type(column)
     whole = pa.types.is_integer(column) or pa.types.is_null(column)
     number = whole or pa.types.is_floating(column) or pa.types.is_decimal(column)
     if role == "time" and not (number or pa.types.is_timestamp(column) or pa.types.is_date(column)):
@@ -106,8 +123,9 @@ def type_fault(role: str, column: pa.DataType) -> str | None:
 
 
 def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRows:
-    """Convert the five columns of a batch, and leave out the rows that are not events."""
-    columns = {role: simplified(column) for role, column in columns.items()}
+    """Convert the columns of a batch, and leave out the rows that are not events."""
+    fields = conversion.fields
+    raw, columns = columns, {role: simplified(columns[role]) for role in ROLES}
     faults: Faults = []
     sources, names = _texts(columns["source"], "source", LONGEST_SOURCE, faults)
     ids = _ids(columns["id"], faults)
@@ -115,11 +133,13 @@ def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRow
     values, labels = _values(columns["value"], conversion.kind, faults)
     weights = _weights(columns["weight"], conversion.weight_step, faults)
     if not faults:
-        return CheckedRows(sources, names, ids, times, values, weights, labels, None)
+        further, missed = check_fields(raw, fields, None)
+        return CheckedRows(sources, names, ids, times, values, weights, labels, None, (), further, missed)
     fault = np.zeros(len(times), np.uint8)
     for number, (mask, _) in enumerate(faults, start=1):
         fault[mask & (fault == 0)] = number
     keep = fault == 0
+    further, missed = check_fields(raw, fields, keep)
     return CheckedRows(
         sources[keep],
         names,
@@ -130,53 +150,9 @@ def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRow
         labels,
         fault,
         tuple(reason for _, reason in faults),
+        further,
+        missed,
     )
-
-
-def _plain(column: pa.DataType) -> pa.DataType:
-    return column.value_type if pa.types.is_dictionary(column) else column
-
-
-def _is_text(column: pa.DataType) -> bool:
-    return bool(pa.types.is_string(column) or pa.types.is_large_string(column) or pa.types.is_string_view(column))
-
-
-def simplified(array: pa.Array) -> pa.Array:
-    """The same column in a type that Arrow's functions know: they do not know views, extensions and half floats."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_dictionary(array.type):
-        entries = simplified(array.dictionary)
-        if not (_is_text(entries.type) or _is_bytes(entries.type)):
-            return entries.take(array.indices)
-        same = entries.type == array.type.value_type
-        return array if same else pa.DictionaryArray.from_arrays(array.indices, entries)
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.large_string())
-    if pa.types.is_binary_view(array.type) or pa.types.is_fixed_size_binary(array.type):
-        return array.cast(pa.large_binary())
-    return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
-
-
-def as_text(array: pa.Array) -> pa.Array:
-    """A column as text, the same on every machine: times with a zone are written in UTC, without a list of zones."""
-    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-        return pc.binary_join_element_wise(array.cast(pa.timestamp(array.type.unit)).cast(pa.string()), "Z", "")
-    return array if _is_text(array.type) else array.cast(pa.string(), safe=False)  # bytes may be text that is not UTF-8
-
-
-def as_utf8(array: pa.Array) -> pa.Array:
-    """A column of text in which bytes that are not UTF-8 are replaced by the replacement character."""
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        raw = array.cast(pa.large_binary()).to_pylist()
-        return pa.array([None if text is None else text.decode(errors="replace") for text in raw], pa.large_string())
-    return array
-
-
-def _is_bytes(column: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(column) or pa.types.is_large_binary(column))
 
 
 def _reject(faults: Faults, mask: Flags, reason: str) -> None:
@@ -192,21 +168,16 @@ def _filled(array: pa.Array, filler: Any, faults: Faults, reason: str) -> pa.Arr
     return array.fill_null(filler)
 
 
-def _numpy(array: pa.Array) -> NDArray[Any]:
-    result: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return result
-
-
 def _encoded(array: pa.Array, faults: Faults, reason: str) -> tuple[NDArray[np.int32], pa.Array]:
     """Each row as a number into the distinct texts, and these texts. Rows without a text are rejected."""
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    codes = _numpy(_filled(array.indices, 0, faults, reason)).astype(np.int32, copy=False)
+    codes = to_numpy(_filled(array.indices, 0, faults, reason)).astype(np.int32, copy=False)
     distinct = array.dictionary
     if len(distinct) == 0:
         distinct = pa.array([""], distinct.type)
     if distinct.null_count:  # the dictionary of a file may itself hold a null
-        _reject(faults, _numpy(distinct.is_null())[codes], reason)
+        _reject(faults, to_numpy(distinct.is_null())[codes], reason)
         distinct = distinct.fill_null("")
     return codes, distinct
 
@@ -215,14 +186,14 @@ def _texts(array: pa.Array, role: str, longest: int, faults: Faults) -> tuple[ND
     """Each row of a source or a key as a number into the distinct texts, and these texts."""
     if not pa.types.is_dictionary(array.type):
         array = as_text(array)
-    elif not _is_text(array.type.value_type):
+    elif not is_text(array.type.value_type):
         array = pa.DictionaryArray.from_arrays(array.indices, as_text(array.dictionary))
     codes, distinct = _encoded(array, faults, f"no {role}")
     readable = as_utf8(distinct)
     if readable is not distinct:
         broken = pc.not_equal(readable.cast(pa.large_binary()), distinct.cast(pa.large_binary()))
-        _reject(faults, _numpy(broken)[codes], f"{role} is not UTF-8 text")
-    lengths = _numpy(pc.binary_length(distinct))
+        _reject(faults, to_numpy(broken)[codes], f"{role} is not UTF-8 text")
+    lengths = to_numpy(pc.binary_length(distinct))
     if lengths.max() > longest:
         _reject(faults, (lengths > longest)[codes], f"{role} is longer than {longest:,} bytes")
     return codes, readable.to_pylist()
@@ -232,10 +203,10 @@ def _ids(array: pa.Array, faults: Faults) -> NDArray[np.uint64]:
     if pa.types.is_null(array.type):
         array = array.cast(pa.int64())
     if pa.types.is_integer(array.type):
-        whole = _numpy(_filled(array, 0, faults, "no id"))
+        whole = to_numpy(_filled(array, 0, faults, "no id"))
         return whole.view(np.uint64) if whole.dtype.itemsize == 8 else whole.astype(np.int64).view(np.uint64)
-    plain = _plain(array.type)
-    codes, distinct = _encoded(array if _is_text(plain) or _is_bytes(plain) else as_text(array), faults, "no id")
+    plain = plain_type(array.type)
+    codes, distinct = _encoded(array if is_text(plain) or is_bytes(plain) else as_text(array), faults, "no id")
     return hash_each(distinct.cast(pa.large_binary()).to_pylist())[codes]
 
 
@@ -246,14 +217,14 @@ def _times(array: pa.Array, conversion: Conversion, faults: Faults) -> NDArray[n
         resolution = _PER_SECOND[array.type.unit]
         array = _filled(array.cast(pa.int64()), 0, faults, "no time")
         times = _in_units(
-            _numpy(array), Fraction(conversion.unit.denominator, conversion.unit.numerator * resolution), faults
+            to_numpy(array), Fraction(conversion.unit.denominator, conversion.unit.numerator * resolution), faults
         )
     else:
         times = _floored(array, faults)
     if len(times) and (times.min() < conversion.earliest or times.max() > conversion.latest):
         _reject(faults, (times < -MAX_TIME) | (times > MAX_TIME), "time is out of range")
         _reject(faults, times > conversion.latest, "time lies further in the future than max_future")
-        _reject(faults, times < conversion.earliest, "time lies further back than max_age")
+        _reject(faults, times < conversion.earliest, TOO_OLD)
     return times
 
 
@@ -274,8 +245,8 @@ def _floored(array: pa.Array, faults: Faults) -> NDArray[np.int64]:
         array = array.cast(pa.int64())
     array = _filled(array, 0, faults, "no time")
     if pa.types.is_decimal(array.type):
-        return _decimals(array)[0]
-    numbers = _numpy(array)
+        return rounded_down(array)[0]
+    numbers = to_numpy(array)
     if numbers.dtype.kind == "f":
         fine = np.abs(numbers) <= MAX_TIME
         _reject(faults, np.isnan(numbers), "time is not a number")
@@ -292,19 +263,19 @@ def _values(array: pa.Array, kind: Kind, faults: Faults) -> tuple[NDArray[Any], 
         return _keys(array, faults)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if _is_text(array.type):
+    if is_text(array.type):
         array = _parsed(array, kind, faults)
     elif pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
         array = array.cast(pa.int64())
     array = _filled(array, 0, faults, "no value")
     if pa.types.is_decimal(array.type):
         if kind is Kind.INTEGER:
-            numbers, whole, fits = _decimals(array)
+            numbers, whole, fits = rounded_down(array)
             _reject(faults, ~whole, _NOT_WHOLE)
             _reject(faults, ~fits, _TOO_LARGE)
             return numbers, {}
         array = array.cast(pa.float64(), safe=False)
-    numbers = _numpy(array)
+    numbers = to_numpy(array)
     if numbers.dtype.kind == "f":
         numbers = numbers.astype(np.float64, copy=False)  # in 32 bits the largest value would round to infinity
         fine = np.abs(numbers) <= MAX_VALUE  # NaN is not, either
@@ -331,25 +302,11 @@ def _keys(array: pa.Array, faults: Faults) -> tuple[NDArray[np.uint64], dict[int
     return hashes[codes], dict(zip(hashes.tolist(), texts, strict=True))
 
 
-def _decimals(array: pa.Array) -> tuple[NDArray[np.int64], Flags, Flags]:
-    """Decimals rounded down exactly, which of them were whole, and which fit in 64 bits; others end at the limits."""
-    signs = _numpy(array.cast(pa.float64(), safe=False))
-    wide, down = array, array
-    if array.type.scale > 0:
-        wide = array.cast(pa.decimal256(76, array.type.scale))  # rounding down may take a digit more
-        down = pc.floor(wide)
-    near = np.abs(signs) <= 2.0**63
-    numbers = _numpy(pc.if_else(near, down, pa.scalar(0, down.type)).cast(pa.int64(), safe=False))
-    fits = near & ((numbers < 0) == (signs < 0))  # beyond the limits by less than a float can tell, the sign flips
-    limits = np.iinfo(np.int64)
-    return np.where(fits, numbers, np.where(signs < 0, limits.min, limits.max)), _numpy(pc.equal(down, wide)), fits
-
-
 def _parsed(array: pa.Array, kind: Kind, faults: Faults) -> pa.Array:
     """Numbers that are written as text. Rows with other text are rejected; null stays null."""
     trimmed = pc.utf8_trim_whitespace(as_utf8(array))
     reads = pc.match_substring_regex(trimmed, f"^{WHOLE_NUMBER if kind is Kind.INTEGER else NUMBER}$")
-    _reject(faults, ~_numpy(reads.fill_null(True)), "value is text that is not a number of the stream's kind")
+    _reject(faults, ~to_numpy(reads.fill_null(True)), "value is text that is not a number of the stream's kind")
     numbers = pc.ascii_ltrim(pc.if_else(reads, trimmed, "0"), "+")
     return pc.if_else(array.is_valid(), numbers, None).cast(pa.int64() if kind is Kind.INTEGER else pa.float64())
 
@@ -364,9 +321,9 @@ def _weights(array: pa.Array, step: Fraction, faults: Faults) -> NDArray[np.int6
     if step != 1:
         numbers, whole = _multiples(array, step, faults)
     elif pa.types.is_decimal(array.type):
-        numbers, whole, _ = _decimals(array)
+        numbers, whole, _ = rounded_down(array)
     else:
-        numbers = _numpy(array)
+        numbers = to_numpy(array)
         whole = np.isfinite(numbers) & (numbers == np.rint(numbers)) if numbers.dtype.kind == "f" else None
     if numbers.dtype.kind == "f":
         _reject(faults, ~np.isfinite(numbers), "weight is not a finite number")
@@ -387,7 +344,7 @@ def _multiples(array: pa.Array, step: Fraction, faults: Faults) -> tuple[NDArray
     It is one within a millionth of a step, or as near as a float can come: beyond 2^30 steps the last digits of a
     64-bit float are wider than that, and a 32-bit float must be the one nearest to the multiple.
     """
-    raw = _numpy(array.cast(pa.float64(), safe=False) if pa.types.is_decimal(array.type) else array)
+    raw = to_numpy(array.cast(pa.float64(), safe=False) if pa.types.is_decimal(array.type) else array)
     exact = raw.astype(np.float64)
     steps = exact * step.denominator / step.numerator
     nearest = np.rint(steps)

@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ingest.executor.columns import as_text, as_utf8, simplified
+from ingest.executor.arrow_columns import as_text, as_utf8, simplified
+from ingest.executor.field_columns import FieldFaults, field_hashes
 from sketches.arrays import Words
+from sketches.fields import Fields
 from sketches.hashing import event_hashes, finalise
 
 EXAMPLES: Final = 10  # of rejected rows, for each reason
@@ -56,21 +58,29 @@ class RejectTally:
 
 
 class SharedIds:
-    """Finds ids that several different events share, and rows that repeat an event, from the ids with the smallest
-    hashes.
+    """Finds ids that several different events share, rows that repeat an event, and events whose copies differ in a
+    field, from the ids with the smallest hashes.
 
-    Both counts are exact for up to 8,192 different ids. Beyond that they are estimates from so many of them. Of each id
-    two different events are kept, which is enough to know that it is shared; repeats of its further events are not
-    seen.
+    The counts are exact for up to 8,192 different ids. Beyond that they are estimates from so many of them. Of each id
+    two different events are kept, which is enough to know that it is shared; copies of its further events are not seen.
     """
 
     def __init__(self) -> None:
         self._ids: Words = np.empty(0, np.uint64)
         self._events: Words = np.empty(0, np.uint64)
         self._rows: Words = np.empty(0, np.uint64)  # how often each event came
+        self._least: Words = np.empty(0, np.uint64)  # of the hashes of each event's fields
+        self._greatest: Words = np.empty(0, np.uint64)
         self._limit = _ALL
 
-    def add(self, ids: Words, times: NDArray[np.int64], values: NDArray[Any], weights: NDArray[np.int64]) -> None:
+    def add(
+        self,
+        ids: Words,
+        times: NDArray[np.int64],
+        values: NDArray[Any],
+        weights: NDArray[np.int64],
+        fields: Fields | None = None,
+    ) -> None:
         start, step = 0, 4 * _IDS_KEPT
         while start < len(ids):  # the first rows set a limit by which most of the others are left out at once
             part = slice(start, start + step)
@@ -78,12 +88,14 @@ class SharedIds:
             low = np.flatnonzero(hashes <= np.uint64(self._limit))
             columns = (column[part][low].view(np.uint64) for column in (ids, times, values, weights))
             events = np.asarray(event_hashes(*columns, np.uint64(0)))
-            self._join(hashes[low], events, np.ones(len(low), np.uint64))
+            further = field_hashes(fields, start + low) if fields else np.zeros(len(low), np.uint64)
+            self._join(hashes[low], events, np.ones(len(low), np.uint64), further, further)
             start, step = start + step, 2 * step
 
-    def _join(self, ids: Words, events: Words, rows: Words) -> None:
+    def _join(self, ids: Words, events: Words, rows: Words, least: Words, greatest: Words) -> None:
         ids, events = np.concatenate([self._ids, ids]), np.concatenate([self._events, events])
         rows = np.concatenate([self._rows, rows])
+        least, greatest = np.concatenate([self._least, least]), np.concatenate([self._greatest, greatest])
         if len(ids) == 0:
             return
         order = np.lexsort((events, ids))
@@ -95,12 +107,15 @@ class SharedIds:
         distinct = ids[another]
         if len(distinct) > _IDS_KEPT:
             self._limit = min(self._limit, int(distinct[_IDS_KEPT - 1]))
-        rows = np.add.reduceat(rows[order], np.flatnonzero(fresh))
+        begins = np.flatnonzero(fresh)
+        rows = np.add.reduceat(rows[order], begins)
+        least, greatest = np.minimum.reduceat(least[order], begins), np.maximum.reduceat(greatest[order], begins)
         ids, events = ids[fresh], events[fresh]
         few = np.ones(len(ids), np.bool_)
         few[2:] = ids[2:] != ids[:-2]
         few &= ids <= np.uint64(self._limit)
         self._ids, self._events, self._rows = ids[few], events[few], rows[few]
+        self._least, self._greatest = least[few], greatest[few]
 
     @property
     def conflicts(self) -> int:
@@ -112,6 +127,11 @@ class SharedIds:
         """About how many rows repeat an event that came before; 0 only where none was seen."""
         return self._scaled(int(self._rows.sum()) - len(self._rows))
 
+    @property
+    def field_conflicts(self) -> int:
+        """About how many events came in copies that differ in a field."""
+        return self._scaled(int(np.count_nonzero(self._least != self._greatest)))
+
     def _scaled(self, seen: int) -> int:
         return seen if self._limit == _ALL else round(seen * (_ALL / self._limit))
 
@@ -121,13 +141,17 @@ class SharedIds:
 
     def to_bytes(self) -> bytes:
         limit = np.array([self._limit], np.uint64)
-        return np.concatenate([limit, self._ids, self._events, self._rows]).astype("<u8").tobytes()
+        columns = [self._ids, self._events, self._rows, self._least, self._greatest]
+        if not self._greatest.any():  # there are no fields
+            columns = columns[:3]
+        return np.concatenate([limit, np.array([len(columns)], np.uint64), *columns]).astype("<u8").tobytes()
 
     def merge_bytes(self, data: bytes) -> None:
         words = np.frombuffer(data, "<u8").astype(np.uint64)
         self._limit = min(self._limit, int(words[0]))
-        ids, events, rows = np.split(words[1:], 3)
-        self._join(ids, events, rows)
+        ids, events, rows, *fields = np.split(words[2:], int(words[1]))
+        least, greatest = fields or [np.zeros(len(ids), np.uint64)] * 2
+        self._join(ids, events, rows, least, greatest)
 
 
 @dataclass
@@ -151,6 +175,8 @@ class Tally:
     rejects: dict[str, RejectTally] = field(default_factory=dict)
     shared_ids: SharedIds = field(default_factory=SharedIds)
     ahead: Ahead = field(default_factory=Ahead)
+    field_faults: FieldFaults = field(default_factory=dict)
+    first_row: float | None = None  # when the first row was read, by the worker's clock
 
     @property
     def rows(self) -> int:
@@ -163,11 +189,20 @@ class Tally:
             if len(rows):
                 self.rejects.setdefault(reason, RejectTally()).add(len(rows), _examples(columns, rows))
 
+    def miss_fields(self, faults: FieldFaults) -> None:
+        """Count the rows in which a field is missing because it could not be converted."""
+        for name, reasons in faults.items():
+            counts = self.field_faults.setdefault(name, {})
+            for reason, rows in reasons.items():
+                counts[reason] = counts.get(reason, 0) + rows
+
     def to_bytes(self) -> bytes:
         shape = {
             "files": {name: [file.rows, file.oldest, file.newest] for name, file in self.files.items()},
             "rejects": {reason: [tally.rows, tally.examples] for reason, tally in self.rejects.items()},
             "ahead": [self.ahead.rows, self.ahead.latest],
+            "first_row": self.first_row,
+            "fields": self.field_faults,
         }
         head = json.dumps(shape).encode()
         return len(head).to_bytes(8, "little") + head + self.shared_ids.to_bytes()
@@ -181,6 +216,8 @@ class Tally:
             found = [tuple((missing, text) for missing, text in example) for example in examples]
             self.rejects.setdefault(reason, RejectTally()).add(rows, found)
         self.ahead.add(*shape["ahead"])
+        self.first_row = min((at for at in (self.first_row, shape["first_row"]) if at is not None), default=None)
+        self.miss_fields(shape["fields"])
         self.shared_ids.merge_bytes(data[end:])
 
 

@@ -7,6 +7,7 @@ without a source holds a tally, or the payloads of families that keep one sketch
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.executor.arrow_columns import is_text, plain_type
 from ingest.executor.chunk import Chunk
 from ingest.executor.columns import CheckedRows, check
 from ingest.executor.merging import merge
@@ -27,6 +29,7 @@ __all__ = ["RowGroup", "UnreadableError", "merge", "read_row_group", "sketch", "
 
 CHUNK: Final = 96 << 20  # bytes of columns that are sketched together: the more, the fewer sketches to merge later
 _BATCH_ROWS: Final = 1 << 17
+_BY_ROW: Final = ("id", "time", "value", "weight")  # the columns whose texts hardly repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,13 @@ def sketch_row_groups(
 
 def read_row_group(group: RowGroup, columns: Mapping[str, PlainColumn]) -> Iterator[dict[str, pa.Array]]:
     """The columns of a row group by role, batch by batch, with the name of the file."""
-    wanted = sorted({plain.column for plain in columns.values() if plain.column is not None})
-    texts = [plain.column for plain in (columns["source"],) if plain.column is not None]
     try:
-        with pq.ParquetFile(group.path, read_dictionary=texts) as file:
+        head = pq.read_metadata(group.path)
+        types = {column.name: plain_type(column.type) for column in head.schema.to_arrow_schema()}
+        wanted = sorted(types.keys() & {plain.column for plain in columns.values()})
+        by_row = {columns[role].column for role in _BY_ROW}
+        texts = [name for name in wanted if name not in by_row and is_text(types[name])]
+        with pq.ParquetFile(group.path, metadata=head, read_dictionary=texts) as file:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group.number], columns=wanted, use_threads=False):
                 name = pa.DictionaryArray.from_arrays(
                     pa.array(np.zeros(batch.num_rows, np.int32)), pa.array([group.path])
@@ -72,6 +78,8 @@ def read_row_group(group: RowGroup, columns: Mapping[str, PlainColumn]) -> Itera
 def _column(batch: pa.RecordBatch, plain: PlainColumn) -> pa.Array:
     if plain.column is None:
         return pa.repeat(pa.scalar(plain.constant), batch.num_rows)
+    if plain.column not in batch.schema.names:  # a field that this file does not have
+        return pa.nulls(batch.num_rows)
     return batch.column(plain.column)
 
 
@@ -90,9 +98,11 @@ def sketch(batches: Iterable[Mapping[str, pa.Array]], settings: WorkerSettings) 
     whole = StreamSketches(settings)
     tally = Tally()
     for columns in batches:
+        tally.first_row = tally.first_row or time.time()
         checked = check(columns, settings.conversion)
         if checked.fault is not None:
             tally.reject(columns, checked.fault, checked.reasons)
+        tally.miss_fields(checked.field_faults)
         _count_files(tally, columns["file"], checked)
         _count_ahead(tally, checked, settings.conversion.clock)
         chunk.add(checked)

@@ -28,8 +28,9 @@ from sketches.events import Extremes, Kind
 from sketches.family import Abilities, Askable
 from sketches.hashing import hash_one
 from sketches.papers import ECM_SKETCHES
-from sketches.question import NEEDS_ORDER, Question, Threshold
+from sketches.question import NEEDS_ORDER, Question
 from sketches.refusals import refuse, refuse_other_mass
+from sketches.threshold import Threshold
 
 FAMILY: Final = "ecm"
 ABILITIES: Final = Abilities(

@@ -19,14 +19,13 @@ def count_logs(times: Ints, codes: Words, weights: Ints, kind: Kind, parameters:
     """Exponential histograms or deterministic waves of events in the order of their times."""
     cells = parameters.cells(kind)
     if len(times) == 0:
-        nothing = np.zeros(0, np.int64)
-        return Logs(np.zeros(cells + 1, np.int64), nothing, nothing, np.zeros(cells, np.int64))
+        return Logs.none(cells)
     refuse_more(float(weights.sum(dtype=np.float64)))
     shape = (parameters.levels(kind), parameters.rows, parameters.width)
     totals = _totals(codes, weights, parameters.salts, *shape)
     bounds, ranks = laid_out(totals, room(parameters.window_error), parameters.keeping == "eh")
     ends, oldest = _ends(times, codes, weights, parameters.salts, *shape, bounds, ranks)
-    return Logs(bounds, ends, sizes_of(bounds, ranks), oldest)
+    return Logs.in_order(bounds, ends, sizes_of(bounds, ranks), oldest)
 
 
 def count_waves(events: Events, times: Ints, codes: Words, parameters: EcmParameters) -> Waves:

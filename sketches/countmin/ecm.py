@@ -2,13 +2,13 @@
 
 Every counter keeps a log of times (`sketches.countmin.window_logs`). So it can be read over any window, and hence under
 any decay: each entry of a log is a mass with the range of times in which its arrivals came. The logs of several epochs
-and sources are read side by side, which costs no accuracy. Only sketches that are merged to be *stored* are aggregated
-as in paper E §5, with the error that it states.
+and sources are read side by side, and those that are stored together are put side by side and made smaller
+(`sketches.countmin.coalescing`): neither costs accuracy. Paper E §5 aggregates instead, with an error that grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,23 +19,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from sketches.arrays import Floats, Ints, Words, frozen
 from sketches.countmin.askable_counters import ABILITIES, FAMILY, RESTRICTED, AskableCounters
+from sketches.countmin.coalescing import coalesced
 from sketches.countmin.counter_places import clamped
 from sketches.countmin.counting import count_logs, count_waves, heavy_rows
 from sketches.countmin.ecm_parameters import EcmParameters, Keeping, Purpose
 from sketches.countmin.expected_widths import ecm_width
-from sketches.countmin.log_bytes import read_logs, write_logs
+from sketches.countmin.log_bytes import ENTRIES_FORMAT, Aggregate, read_counters, write_laid_out, write_logs
 from sketches.countmin.randomised_waves import Waves, capacity
-from sketches.countmin.window_logs import Basis, Logs, aggregated, refuse_more, room
+from sketches.countmin.window_logs import Basis, Logs, refuse_more, room
 from sketches.decay.functions import LastEvents
 from sketches.encoding.bodies import read_head, write_head
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
 from sketches.encoding.value_codes import codes_of
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.estimate import Estimate, Series
-from sketches.event_rules import MAX_TIME
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Sketch
+from sketches.family import Abilities, Sketch
 from sketches.papers import ECM_SKETCHES
+from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
 from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit
@@ -54,9 +55,9 @@ class Ecm(Sketch):
     frequency, a sum over a range, a quantile or an inner product is inside its bounds, and all intervals of a list of
     heavy hitters together with the share that no value exceeds that it leaves out. As of the newest event a frequency
     errs by at most ε·D (E, Theorems 1 and 3), an inner product by at most ε·D·D' where built for `purpose="inner"`
-    (Theorem 2), and a list of φ has every value with a share of φ + ε. The logs of epochs and sources that are asked
-    together lose nothing; what is merged to be stored h times has counters that err by (1 + ε)^(h + 1) - 1 instead of ε
-    (E §5.1), and answers say so.
+    (Theorem 2), and a list of φ has every value with a share of φ + ε. All of this holds however often sketches were
+    merged. Those that were aggregated h times by an earlier wane have counters that err by (1 + ε)^(h + 1) - 1 instead
+    of ε (E §5.1), and answers say so.
 
     Not bounded: values below ε·D, of which the estimate is only an upper bound; which values a list leaves out as of a
     time before the newest event, unless built with `bits`; randomised waves whose merged sketches held copies of a row.
@@ -85,7 +86,8 @@ class Ecm(Sketch):
 
     parameters: EcmParameters
     logs: Logs | Waves = field(repr=False)
-    depth: int  # aggregations between the arrivals and these logs: h; of waves, which lose nothing, of the same times
+    aggregates: tuple[Aggregate, ...]  # logs that an earlier wane aggregated; they stand beside for ever
+    overlaps: int  # how often waves of the same times were merged: there may be copies of rows in them
     candidates: Words = field(repr=False)  # codes of every value that was heavy in some suffix
     kind: Kind
     labels: Labels = field(repr=False)
@@ -134,11 +136,11 @@ class Ecm(Sketch):
             logs = count_logs(clock, *columns, kind, parameters)
         candidates = np.unique(codes[heavy_rows(*columns, parameters.epsilon)])
         labels = Labels.kept([events.labels], kind, [candidates])
-        return cls(parameters, logs, 0, candidates, kind, labels, extremes)
+        return cls(parameters, logs, (), 0, candidates, kind, labels, extremes)
 
     @classmethod
     def union(cls, sketches: Sequence[Ecm]) -> Ecm:
-        """The sketch of all the sketches' events in the order of their times, however many: one aggregation (E §5)."""
+        """The sketch of all the sketches' events in the order of their times, however many, and as accurate as they."""
         seen = mergeable(sketches)
         if len(seen) < 2:
             return seen[0] if seen else sketches[0]
@@ -148,22 +150,23 @@ class Ecm(Sketch):
                 "windows of the last arrivals cannot be merged: the counters know in which order the counted arrivals "
                 f"came, but not how many others came between them ({ECM_SKETCHES} §5.1, Figure 2); use basis='time'"
             )
-        logs, depth = _merged_logs(seen, first.parameters)
+        logs, overlaps = _merged_logs(seen, first.parameters)
+        aggregates = tuple(sorted((one for sketch in seen for one in sketch.aggregates), key=Aggregate.order))
         candidates = np.unique(np.concatenate([sketch.candidates for sketch in seen]))
         labels = Labels.kept([sketch.labels for sketch in seen], first.kind, [candidates])
         extremes = Extremes.merged([sketch.extremes for sketch in seen])
-        return cls(first.parameters, logs, depth, candidates, first.kind, labels, extremes)
+        return cls(first.parameters, logs, aggregates, overlaps, candidates, first.kind, labels, extremes)
 
     @classmethod
     def askable(cls, sketches: Sequence[Ecm]) -> AskableCounters:
-        """The counters of all the sketches, ready to be asked: nothing is aggregated."""
+        """The counters of all the sketches, side by side, ready to be asked."""
         seen = mergeable(sketches) or sketches[:1]
         first = seen[0]
         if first.parameters.basis == "count" and len(seen) > 1:
             raise UnanswerableError(
                 f"windows of the last arrivals cannot be asked of several sketches together ({ECM_SKETCHES} §5.1)"
             )
-        columns = [_entries(sketch) for sketch in seen]
+        columns = [entries for sketch in seen for entries in _entries(sketch)]
         owner, start, end, size, error = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         order = np.argsort(owner, kind="stable")
         cells = first.parameters.cells(first.kind)
@@ -197,6 +200,11 @@ class Ecm(Sketch):
         of_all = question.aggregate in ("sum", "count") and not question.where
         return Promise(ecm_width(question, built), certain=of_all and built.own.get("keeping") != "rw")
 
+    @property
+    def depth(self) -> int:
+        """How often its logs were aggregated by an earlier wane, or its waves merged with others of the same times."""
+        return max((one.depth for one in self.aggregates), default=self.overlaps)
+
     @cached_property
     def counters(self) -> AskableCounters:
         return self.askable([self])
@@ -212,42 +220,50 @@ class Ecm(Sketch):
     def to_bytes(self) -> bytes:
         writer = Writer()
         write_head(writer, self.kind, self.extremes, self.labels)
-        writer.varint(self.depth)
+        parameters, begin = self.parameters, self.extremes.oldest or 0
+        writer.varint(self.overlaps if isinstance(self.logs, Waves) else len(self.aggregates))
         writer.varint(len(self.candidates))
         writer.column(np.diff(self.candidates, prepend=np.uint64(0)))
         if isinstance(self.logs, Waves):
             self.logs.write(writer)
         else:
-            write_logs(writer, self.logs, self.extremes.oldest or 0)
-        parameters = self.parameters
-        return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+            write_logs(writer, self.logs, parameters, begin)
+            for one in self.aggregates:
+                writer.varint(one.depth)
+                write_laid_out(writer, one.logs, begin)
+        version = FORMAT_VERSION if isinstance(self.logs, Waves) else ENTRIES_FORMAT
+        return seal(self.family, version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Ecm:
         parameters = EcmParameters.from_bytes(envelope.parameters, envelope.seed, envelope.version)
         reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
-        depth, count = reader.varint(), reader.varint()
-        if count > reader.remaining or depth > 1 << 20:
+        beside, count = reader.varint(), reader.varint()
+        if count > reader.remaining or beside > 1 << 20:
             raise CorruptError(f"{count} candidates are announced, but only {reader.remaining} bytes are left")
         candidates = np.cumsum(reader.column(count), dtype=np.uint64)
         if (candidates[1:] <= candidates[:-1]).any():
             raise CorruptError("the candidates are not in order")
         logs: Logs | Waves
+        aggregates: tuple[Aggregate, ...] = ()
         if parameters.keeping == "rw":
             oldest, newest = (extremes.oldest or 0, extremes.newest or 0)
             logs = Waves.read(reader, parameters.cells(kind), oldest, newest)
         else:
-            logs = read_logs(reader, parameters, kind, extremes)
+            logs, aggregates = read_counters(reader, beside, parameters, kind, extremes)
         reader.done()
         if kind is Kind.KEY and not np.isin(candidates, labels.hashes).all():
             raise CorruptError("a key has no label")
-        return cls(parameters, logs, depth, candidates, kind, labels, extremes)
+        overlaps = beside if parameters.keeping == "rw" else 0
+        return cls(parameters, logs, aggregates, overlaps, candidates, kind, labels, extremes)
 
     @property
     def kept(self) -> int:
         """Times in the sketch."""
-        return len(self.logs.time if isinstance(self.logs, Waves) else self.logs.end)
+        if isinstance(self.logs, Waves):
+            return len(self.logs.time)
+        return len(self.logs.end) + sum(len(one.logs.end) for one in self.aggregates)
 
 
 def _counted(events: Events, parameters: EcmParameters) -> tuple[Events, Ints]:
@@ -272,34 +288,27 @@ def _counted(events: Events, parameters: EcmParameters) -> tuple[Events, Ints]:
 
 
 def _merged_logs(sketches: Sequence[Ecm], parameters: EcmParameters) -> tuple[Logs | Waves, int]:
-    """The counters of all the sketches as one, and through how many aggregations they have gone."""
+    """The counters of all the sketches as one, and of waves how often some of the same times were merged."""
     waves = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Waves)]
     if waves:
         spans = sorted((one.extremes.oldest or 0, one.extremes.newest or 0) for one in sketches)
         shared = any(begin <= end for (_, end), (begin, _) in pairwise(spans))  # there may be copies of rows
-        depth = max(sketch.depth for sketch in sketches) + shared
-        return Waves.merged(waves, capacity(parameters.window_error, parameters.delta / 2.0)), depth
+        overlaps = max(sketch.overlaps for sketch in sketches) + shared
+        return Waves.merged(waves, capacity(parameters.window_error, parameters.delta / 2.0)), overlaps
     logs = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Logs)]
-    cells = logs[0].counters
-    columns = ((one.owners(), one.starts(), one.end, one.size) for one in logs)
-    owner, start, end, size = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    refuse_more(float(sum(one.totals()[-1] for one in logs)))
-    order = np.argsort(owner, kind="stable")
-    k, exponential = room(parameters.window_error), parameters.keeping == "eh"
-    bounds, ends, sizes = aggregated(owner[order], start[order], end[order], size[order], cells, k, exponential)
-    oldest = np.full(cells, MAX_TIME, np.int64)
-    for one in logs:
-        used = np.diff(one.bounds) > 0
-        oldest[used] = np.minimum(oldest[used], one.oldest[used])
-    oldest[np.diff(bounds) == 0] = 0
-    return Logs(bounds, ends, sizes, oldest), 1 + max(sketch.depth for sketch in sketches)
+    beside = [one.logs for sketch in sketches for one in sketch.aggregates]
+    refuse_more(float(sum(float(one.totals()[-1]) for one in (*logs, *beside))))
+    return coalesced(logs, room(parameters.window_error)), 0
 
 
-def _entries(sketch: Ecm) -> tuple[NDArray[np.intp], Ints, Ints, Floats, Floats]:
+def _entries(sketch: Ecm) -> Iterator[tuple[NDArray[np.intp], Ints, Ints, Floats, Floats]]:
     """Counter, first and last time, arrivals and relative error (0: the times are certain) of every entry."""
     logs, parameters = sketch.logs, sketch.parameters
     if isinstance(logs, Waves):
-        errors = np.full(len(logs.time), parameters.window_error)
-        return logs.owner, logs.time, logs.time, logs.sizes(), errors
-    errors = np.full(len(logs.end), parameters.counter_error(sketch.depth) if sketch.depth else 0.0)
-    return logs.owners(), logs.starts(), logs.end, logs.size.astype(np.float64), errors
+        yield logs.owner, logs.time, logs.time, logs.sizes(), np.full(len(logs.time), parameters.window_error)
+        return
+    for one in (Aggregate(0, logs), *sketch.aggregates):
+        error = parameters.counter_error(one.depth) if one.depth else 0.0
+        columns = one.logs
+        sizes, errors = columns.size.astype(np.float64), np.full(len(columns.end), error)
+        yield columns.owners(), columns.start, columns.end, sizes, errors

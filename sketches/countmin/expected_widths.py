@@ -7,15 +7,14 @@ that counts is taken off its lower limit.
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
 
 from sketches.countmin.ecm_parameters import EcmParameters
 from sketches.decay.functions import LastEvents
-from sketches.family import Built
 from sketches.holdings import DISTINCT, Faded, measured_share, restricted_share
+from sketches.promise import Built
 from sketches.question import NEEDS_ORDER, Question
 
 # Measured over expected widths with 1.0 here, by `python -m benchmarks.planner --widths`.
@@ -58,17 +57,7 @@ def _blurred(question: Question, built: Built, parameters: EcmParameters) -> flo
     found = faded.uncertain(_lengths(faded, parameters))
     if isinstance(question.decay, LastEvents):
         found *= 2.0  # where they begin is in doubt too
-    depth = _depth(faded)
-    if depth > 0.0:
-        error = parameters.counter_error(round(depth))
-        found = max(found, 2.0 * error / (1.0 - error**2)) if error < 1.0 else math.inf
     return found
-
-
-def _depth(faded: Faded) -> float:
-    """How often what counts was aggregated, on average."""
-    mass = faded.events * faded.factor
-    return float(mass @ faded.of_epoch(faded.held.merges)) / faded.total if faded.total > 0.0 else 0.0
 
 
 def _lengths(faded: Faded, parameters: EcmParameters) -> np.ndarray:

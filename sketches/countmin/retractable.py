@@ -27,8 +27,9 @@ from sketches.errors import CorruptError, EventError, QuestionError, Unanswerabl
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
-from sketches.family import Abilities, Built, Promise, Sketch
+from sketches.family import Abilities, Sketch
 from sketches.hashing import finalise_one, hash_one, salt
+from sketches.promise import Built, Promise
 from sketches.question import Counting, Question
 from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.units import SECOND, TimeUnit

@@ -12,18 +12,15 @@ Many counters lie side by side (`Logs`), because a Count-Min sketch is made of t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sketches.arrays import Ints
 from sketches.compiled import njit
-from sketches.errors import EventError, IncompatibleError, QuestionError, WaneError
-from sketches.event_rules import MAX_TIME
-from sketches.papers import ECM_SKETCHES
+from sketches.errors import EventError
 
 Keeping = Literal["eh", "dw"]
 Basis = Literal["time", "count"]
@@ -35,28 +32,41 @@ MOST_ARRIVALS: Final = 1 << 62  # that a counter can count
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The remembered ranks of many counters, one after the other: how many arrivals end at which time.
+    """The entries of many counters, one counter after the other, each in the order of their ends.
 
-    Arrivals of an entry came after (or with) the end of the entry before it in the same counter; those of a counter's
-    first entry not before `oldest` of the counter.
+    Of the arrivals of an entry one came at its end and the others since its start. In a log that was not merged, an
+    entry starts where the one before it ends, and the first of a counter at its first arrival.
     """
 
     bounds: Ints  # where each counter's entries begin; one more than there are counters
+    start: Ints
     end: Ints
     size: Ints
-    oldest: Ints
+
+    @classmethod
+    def none(cls, counters: int) -> Logs:
+        """The logs of counters that have counted nothing."""
+        return cls(np.zeros(counters + 1, np.int64), *(np.zeros(0, np.int64) for _ in range(3)))
+
+    @classmethod
+    def in_order(cls, bounds: Ints, end: Ints, size: Ints, oldest: Ints) -> Logs:
+        """The logs of arrivals in order; `oldest` is the time of each counter's first."""
+        start = np.empty_like(end)
+        start[1:] = end[:-1]
+        used = np.diff(bounds) > 0
+        start[bounds[:-1][used]] = oldest[used]
+        return cls(bounds, start, end, size)
 
     @property
     def counters(self) -> int:
-        return len(self.oldest)
+        return len(self.bounds) - 1
 
-    def starts(self) -> Ints:
-        """The earliest time at which an entry's arrivals can have come."""
-        start = np.empty_like(self.end)
-        start[1:] = self.end[:-1]
-        first = self.bounds[:-1][np.diff(self.bounds) > 0]
-        start[first] = self.oldest[np.diff(self.bounds) > 0]
-        return start
+    def oldest(self) -> Ints:
+        """When the first entry of each counter starts; 0 where it has none."""
+        used = np.diff(self.bounds) > 0
+        found = np.zeros(self.counters, np.int64)
+        found[used] = self.start[self.bounds[:-1][used]]
+        return found
 
     def owners(self) -> NDArray[np.intp]:
         """The counter of every entry."""
@@ -77,9 +87,10 @@ def refuse_more(arrivals: float) -> None:
 def aggregated_error(epsilon: float, levels: int) -> float:
     """The relative error of a counter after h aggregations: (1 + ε)^(h + 1) - 1.
 
-    Every aggregation reads each window of the streams it is given within ε of what they say themselves (E, Theorem 4),
-    so the errors compound. E §5.1 adds the levels up instead and has hε(1 + ε) + ε: the same for one level, a little
-    less for more of them, for which its argument leaves out that the second level errs on what the first made of it.
+    Merging was aggregation (E §5.1) before format 7, and sketches of then are still read. Every aggregation reads each
+    window of the streams it is given within ε of what they say themselves (E, Theorem 4), so the errors compound. E
+    adds the levels up instead and has hε(1 + ε) + ε: the same for one level, a little less for more of them, for which
+    its argument leaves out that the second level errs on what the first made of it.
     """
     return float((1.0 + epsilon) ** (levels + 1) - 1.0)
 
@@ -183,39 +194,6 @@ def sizes_of(bounds: Ints, ranks: Ints) -> Ints:
     return sizes
 
 
-@njit(cache=True, nogil=True)
-def aggregated(
-    owner: Ints, start: Ints, end: Ints, size: Ints, counters: int, k: int, exponential: bool
-) -> tuple[Ints, Ints, Ints]:
-    """One log for each counter from entries of several, half of each at its start and half at its end (E §5.1).
-
-    Entries come grouped by their counter. Bounds, ends and sizes of the new logs.
-    """
-    totals = np.zeros(counters, np.int64)
-    for at in range(len(owner)):
-        totals[owner[at]] += size[at]
-    bounds, ranks = laid_out(totals, k, exponential)
-    ends = np.empty(len(ranks), np.int64)
-    begin = 0
-    for counter in range(counters):
-        stop = begin
-        while stop < len(owner) and owner[stop] == counter:
-            stop += 1
-        times, arrivals = np.empty(2 * (stop - begin), np.int64), np.empty(2 * (stop - begin), np.int64)
-        for at in range(begin, stop):
-            times[2 * (at - begin)], arrivals[2 * (at - begin)] = start[at], size[at] // 2
-            times[2 * (at - begin) + 1], arrivals[2 * (at - begin) + 1] = end[at], size[at] - size[at] // 2
-        order = np.argsort(times)
-        rank, entry = 0, bounds[counter]
-        for at in order:
-            rank += arrivals[at]
-            while entry < bounds[counter + 1] and ranks[entry] <= rank:
-                ends[entry] = times[at]
-                entry += 1
-        begin = stop
-    return bounds, ends, sizes_of(bounds, ranks)
-
-
 @dataclass(frozen=True, slots=True)
 class Count:
     """How many arrivals a window holds: the estimate, and between which numbers the exact one surely lies."""
@@ -223,114 +201,3 @@ class Count:
     value: float
     lower: float
     upper: float
-
-
-@dataclass
-class WindowCounter:
-    """One exponential histogram or deterministic wave, by itself: how many arrivals in any window up to now.
-
-    With `basis="count"` a window is of the last arrivals of a stream of which only some are counted: `times` are then
-    their positions in it.
-
-    >>> counter = WindowCounter(0.1)
-    >>> counter.add(range(1000))
-    >>> count = counter.count(100)
-    >>> count.lower <= 100 <= count.upper and count.upper - count.lower <= 0.2 * 100
-    True
-    """
-
-    epsilon: float
-    keeping: Keeping = "eh"
-    basis: Basis = "time"
-    levels: int = 0  # how many aggregations lie between the arrivals and this counter
-    logs: Logs = field(
-        default_factory=lambda: Logs(np.zeros(2, np.int64), *(np.zeros(0, np.int64),) * 2, np.zeros(1, np.int64))
-    )
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < 1:
-            raise WaneError(f"epsilon is {self.epsilon!r}; it must lie strictly between 0 and 1")
-        for name, choice, known in (("keeping", self.keeping, KEEPINGS), ("basis", self.basis, BASES)):
-            if choice not in known:
-                raise WaneError(f"{name} is {choice!r}; it must be one of {', '.join(known)}")
-
-    @property
-    def total(self) -> int:
-        return int(self.logs.size.sum())
-
-    @property
-    def error(self) -> float:
-        """The relative error of any window's count after the aggregations it has gone through."""
-        return aggregated_error(self.epsilon, self.levels)
-
-    def add(self, times: ArrayLike) -> None:
-        """Count arrivals, which come in order, one or many: the result is the same."""
-        new = np.sort(np.asarray(times, np.int64).reshape(-1))
-        if len(new) == 0:
-            return
-        if new[0] < -MAX_TIME or new[-1] > MAX_TIME:
-            raise EventError("times lie between -2^62 and 2^62")
-        logs, before = self.logs, self.total
-        if before and new[0] < logs.end[-1]:
-            raise EventError(
-                f"an arrival at {new[0]} comes after one at {logs.end[-1]}; aggregate another counter instead"
-            )
-        if self.levels:
-            raise WaneError("an aggregated counter takes no further arrivals")
-        ranks = kept(before + len(new), self.epsilon, self.keeping)
-        old = np.cumsum(logs.size)
-        ends = np.where(ranks <= before, 0, new[np.maximum(ranks - before - 1, 0)])
-        known = ranks <= before
-        ends[known] = logs.end[np.searchsorted(old, ranks[known])]
-        oldest = logs.oldest if before else new[:1]
-        self.logs = Logs(np.array([0, len(ranks)]), ends, np.diff(ranks, prepend=0), oldest)
-
-    def count(self, window: int, as_of: int | None = None) -> Count:
-        """The arrivals at times in (as_of - window, as_of], where as_of is the newest arrival's or later."""
-        logs = self.logs
-        if window < 1:
-            raise QuestionError(f"window is {window}; it must be at least 1")
-        if self.total == 0:
-            return Count(0.0, 0.0, 0.0)
-        now = int(logs.end[-1]) if as_of is None else as_of
-        if now < logs.end[-1]:
-            raise QuestionError(f"as_of is {now}, but the newest arrival is at {logs.end[-1]}")
-        first = now - window + 1
-        surely, may = logs.starts() >= first, logs.end >= first
-        lower, upper = float(logs.size[surely].sum()), float(logs.size[may].sum())
-        # the newest arrival of an entry is at its end: of one that is cut at least that one counts
-        lower += float(np.count_nonzero(may & ~surely))
-        value = (lower + upper) / 2.0
-        if self.levels:
-            return Count(
-                value, value / (1.0 + self.error), value / (1.0 - self.error) if self.error < 1.0 else math.inf
-            )
-        return Count(value, lower, upper)
-
-    @classmethod
-    def aggregate(cls, counters: Sequence[WindowCounter]) -> WindowCounter:
-        """One counter of the arrivals of all, in the order of their times; its error grows by a level."""
-        if not counters:
-            raise WaneError("an aggregation needs at least one counter")
-        first = counters[0]
-        if any(
-            (one.epsilon, one.keeping, one.basis) != (first.epsilon, first.keeping, first.basis) for one in counters
-        ):
-            raise IncompatibleError("counters of different accuracy or kind cannot be aggregated")
-        if first.basis == "count":
-            raise IncompatibleError(
-                "windows of the last arrivals cannot be aggregated: the counters know in which order the counted "
-                f"arrivals came, but not how many others came between them ({ECM_SKETCHES} §5.1, Figure 2)"
-            )
-        seen = [one for one in counters if one.total]
-        if len(seen) < 2:
-            return replace(seen[0] if seen else first)
-        start, end, size = (
-            np.concatenate(parts)
-            for parts in zip(*((one.logs.starts(), one.logs.end, one.logs.size) for one in seen), strict=True)
-        )
-        owner = np.zeros(len(end), np.int64)
-        bounds, ends, sizes = aggregated(owner, start, end, size, 1, room(first.epsilon), first.keeping == "eh")
-        oldest = np.array([min(int(one.logs.oldest[0]) for one in seen)])
-        levels = 1 + max(one.levels for one in seen)
-        return cls(first.epsilon, first.keeping, first.basis, levels, Logs(bounds, ends, sizes, oldest))

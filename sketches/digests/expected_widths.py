@@ -18,8 +18,8 @@ import numpy as np
 from sketches.arrays import Floats
 from sketches.decay.functions import LastEvents
 from sketches.digests.dyadic_tree import compression_factor
-from sketches.family import Built
 from sketches.holdings import Faded, measured_share, restricted_share
+from sketches.promise import Built
 from sketches.question import Question
 
 # Ranges are dyadic, so most carry less than they may. To measure again: set these to 1.0; `python -m benchmarks.planner
@@ -100,7 +100,7 @@ def _of_part(question: Question, blurred: float, cut: float) -> float:
         in_doubt = 2.0 * share * (1.0 - share) * blurred  # of the part and of the rest, one high and the other low
         return min(1.0, ends * cut / left + in_doubt)
     width = ends * cut / (left * share) + blurred
-    return 2.0 * width if question.aggregate.endswith("mean") else width
+    return 2.0 * width if question.averages else width
 
 
 def _blurred(question: Question, built: Built, factor: float) -> float:

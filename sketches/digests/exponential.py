@@ -31,7 +31,8 @@ from sketches.estimate import Estimate, Series
 from sketches.event_rules import MAX_TIME
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.exponential_parameters import ExponentialParameters
-from sketches.family import Abilities, Built, Promise, Sketch
+from sketches.family import Abilities, Sketch
+from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
 from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit

@@ -9,7 +9,8 @@ from sketches.digests.digest import Digest, DigestParameters
 from sketches.digests.dyadic_forest import Shape
 from sketches.digests.dyadic_tree import compression_factor
 from sketches.digests.expected_widths import qdigest_width
-from sketches.family import Abilities, Built, Promise
+from sketches.family import Abilities
+from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Question
 
 _SUMS: Final = ("sum", "count", "range-sum", "correlated-sum", "correlated-count")

@@ -26,8 +26,9 @@ from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
 from sketches.family import Askable
-from sketches.question import NEEDS_ORDER, Question, Threshold
+from sketches.question import NEEDS_ORDER, Question
 from sketches.refusals import refuse, refuse_other_mass
+from sketches.threshold import Threshold
 
 _WHOLE: Final = 2.0**53  # whole numbers from here on have more digits than floats
 _DIGITS: Final = 1e12  # so many times what can hardly be told from nothing, for each unit of mass, has all its digits

@@ -105,7 +105,7 @@ class AboveQuantile:
         between = getattr(many, rank) - getattr(few, rank)
         self.top_at_tau = divide(many.y - few.y, between, 0.0)  # r: how much y for each unit of rank at τ
         self.bottom_at_tau = divide(many.x - few.x, between, 0.0)
-        if question.of_value:
+        if question.of_value and inquiry.sample.measures is None:
             base, scale = inquiry.mean_scale
             self.top_at_tau, self.bottom_at_tau = (taus.middle - base) / scale, np.ones(len(ties))
         ranked = getattr(above, rank), getattr(everything, rank)
@@ -128,7 +128,8 @@ class AboveQuantile:
             found = self.values() if question.of_value else self.weight()
         elif question.of_value:
             base, scale = self.inquiry.mean_scale
-            mean = self.mean((self.taus.low - base) / scale, np.ones(1))
+            above = (self.taus.low - base) / scale if sample.measures is None else np.zeros(1)
+            mean = self.mean(above, np.ones(1))
             value, lower, upper = (base + scale * limit for limit in (mean.value, mean.lower, mean.upper))
             found = Estimates(value, lower, upper, mean.used)
         else:
@@ -145,13 +146,16 @@ class AboveQuantile:
         return replace(found, lower=np.maximum(found.lower, 0.0))
 
     def values(self) -> Estimates:
-        """Σ v over the events above τ."""
-        taus = self.taus.middle
+        """Σ v over the events above τ, or the sum of another column."""
         base, scale = self.inquiry.mean_scale
-        at_tau = (1.0 - self.phi) * taus
-        most = np.maximum(self.inquiry.sample.greatest_value - self.phi * taus, at_tau)
-        more, fewer = (np.maximum(side, 0.0) * self.unseen_rank for side in (most, -at_tau))
-        return self._total(scale, base, taus, more, fewer)
+        _, least, greatest = self.inquiry.sample.summed
+        own = self.inquiry.sample.measures is None
+        rate = self.taus.middle if own else base + scale * self.top_at_tau
+        below = (1.0 - self.phi) * rate
+        most = np.maximum(greatest - self.phi * rate, below)
+        fewest = below if own else np.minimum(least - self.phi * rate, below)
+        more, fewer = (np.maximum(side, 0.0) * self.unseen_rank for side in (most, -fewest))
+        return self._total(scale, base, rate, more, fewer)
 
     def _total(self, of_y: float, of_x: float, rate: Floats, more: Floats, fewer: Floats) -> Estimates:
         """A sum above τ; `more` and `fewer` are what an unseen event may add to it or take away."""

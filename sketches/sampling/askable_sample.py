@@ -16,11 +16,13 @@ from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
 from sketches.family import Askable
+from sketches.fields import KnownField
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.question import Question
 from sketches.sampling.curves import all_at_once, quantile_curve, threshold_curve
 from sketches.sampling.estimators import answer
 from sketches.sampling.faint import magnified
+from sketches.sampling.field_values import field_of, kind_of, of_which_known, with_measures
 from sketches.sampling.horvitz_thompson import largest_unseen
 from sketches.sampling.inquiry import Estimates, Inquiry
 from sketches.sampling.joins import inner_product
@@ -30,6 +32,7 @@ from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.rows_seen import rows_seen
 from sketches.sampling.sample_parameters import SampleParameters
+from sketches.sampling.side_by_side import side_by_side
 
 FAMILY = "sample"
 _MOST_TIMES: Final = 1000  # of a series that are answered at once: what is held in memory then has an end
@@ -56,16 +59,25 @@ class AskableSample(Askable):
         if len(units) > 1:
             raise IncompatibleError(f"samples with different units of time cannot be asked together: {units}")
         some = any(part.some_sources for part in parts)
-        return cls(PoissonSample.side_by_side([part.sample for part in parts]), first.parameters, some)
+        return cls(side_by_side([part.sample for part in parts]), first.parameters, some)
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         return self.sample.kind
 
+    def kind_of(self, column: str) -> Kind:
+        if column == "value":
+            return self.kind
+        return Kind.INTEGER if column == "weight" else kind_of(field_of(self.sample, column).kind)
+
+    def unknown_fields(self, question: Question) -> dict[str, KnownField]:
+        found = {name: self.sample.known.get(name) for name in sorted(question.fields)}
+        return {name: one for name, one in found.items() if one is not None and one.unknown_since is not None}
+
     def answer(self, question: Question, *, other: AskableSample | None = None) -> Estimate:
         """The answer with its interval; `other` is the second side of an inner product."""
         as_of = self.as_of(question)
-        confidence = self._confidence(question)
+        confidence = self.confidence(question)
         if question.aggregate == "inner-product":
             other = self._second_side(other)
             if question.as_of is None and other.sample.newest is not None:
@@ -76,7 +88,7 @@ class AskableSample(Askable):
         if isinstance(question.decay, LastEvents):
             found = self._over_last(question, np.array([as_of]), other)
         else:
-            self._refuse_lost(question, as_of)
+            self.refuse_lost(question, as_of)
             if other is None:
                 found = answer(inquiry)
             else:
@@ -119,7 +131,7 @@ class AskableSample(Askable):
             found = self._over_last(question, moments, None)
         else:
             for moment in moments.tolist():
-                self._refuse_lost(question, moment)
+                self.refuse_lost(question, moment)
             blocks = np.array_split(moments, max(1, -(-len(moments) // _MOST_TIMES)))
             found = Estimates.joined([answer(self._inquiry(question, block)) for block in blocks])
         return Series(
@@ -127,7 +139,7 @@ class AskableSample(Askable):
             value=found.value,
             lower=found.lower,
             upper=found.upper,
-            confidence=self._confidence(question),
+            confidence=self.confidence(question),
             guarantee=self.guarantee(question, int(moments.min(initial=self.as_of(question)))),
             family=FAMILY,
             used=found.used,
@@ -147,8 +159,9 @@ class AskableSample(Askable):
         return self._inquiry(question, np.array([self.as_of(question)]))
 
     def asked(self, question: Question) -> PoissonSample:
-        """The sample of the events that a question is about, with the weights by which they count in it."""
-        return _counted(self.sample.where(question.where), question)
+        """The sample of the events that a question is about, with what it compares and sums, and the weights by which
+        events count in it."""
+        return _counted(_measured(self.sample.where(question.where), question), question)
 
     def _over_last(self, question: Question, as_of: Ints, other: AskableSample | None) -> Estimates:
         """The answer over the newest events by number: from the time at which they begin, without decay."""
@@ -159,11 +172,11 @@ class AskableSample(Askable):
 
         def since(begin: int, moment: int, confidence: float) -> Estimates:
             askable = replace(self, sample=self.sample.since(begin))
-            self._refuse_lost(plain.at(moment), moment)
+            self.refuse_lost(plain.at(moment), moment)
             return answer(replace(askable._inquiry(plain, np.array([moment])), confidence=confidence))
 
         return over_last_events(
-            self.sample.each_once, question, int(question.decay.count), as_of, self._confidence(question), since
+            self.sample.each_once, question, int(question.decay.count), as_of, self.confidence(question), since
         )
 
     def _complete(self, question: Question, as_of: int) -> bool:
@@ -172,7 +185,8 @@ class AskableSample(Askable):
             return True  # the limits are equal only where every event since the beginning was kept
         counted: dict[str, Literal["unit", "event"]] = {"weight": "unit", "events": "event"}
         per = {counted[mass] for mass in question.masses if mass in counted}
-        unseen = (largest_unseen(self.sample, question.decay, np.array([as_of]), one) for one in sorted(per))
+        sample = _measured(self.sample.where(question.where), question)
+        unseen = (largest_unseen(sample, question.decay, np.array([as_of]), one) for one in sorted(per))
         return all(one.contribution[0] == 0 for one in unseen)
 
     def as_of(self, question: Question) -> int:
@@ -181,17 +195,18 @@ class AskableSample(Askable):
             return question.as_of
         return self.sample.newest if self.sample.newest is not None else 0
 
-    def _confidence(self, question: Question) -> float:
+    def confidence(self, question: Question) -> float:
         return question.confidence or 1.0 - self.parameters.delta
 
     def _inquiry(self, question: Question, as_of: Ints) -> Inquiry:
-        counted = self.sample if question.by_weight else self.sample.each_once
-        unrestricted = _counted(self.sample, question)
+        compared = self.sample.compared_by(question.compared)
+        counted = compared if question.by_weight else compared.each_once
+        unrestricted = _counted(_measured(self.sample, question), question)
         return Inquiry(
             self.asked(question),
             question,
             as_of,
-            self._confidence(question),
+            self.confidence(question),
             self.parameters.epsilon,
             counted,
             unrestricted,
@@ -204,7 +219,7 @@ class AskableSample(Askable):
             raise IncompatibleError(f"inner products need equal parameters: {self.parameters} and {other.parameters}")
         return other
 
-    def _refuse_lost(self, question: Question, as_of: int) -> None:
+    def refuse_lost(self, question: Question, as_of: int) -> None:
         """Refuse answers that need events which every level has discarded.
 
         That takes a stream whose weight is some 2^53 times the capacity.
@@ -223,7 +238,7 @@ class AskableSample(Askable):
         """In words: which bound holds, and why not a stronger one; `found` is the list that was asked for."""
         interval = guarantees.FROM_SAMPLE
         if found is not None and found.unlisted is not None:
-            together = guarantees.lists_hold(self._confidence(question), together=True)
+            together = guarantees.lists_hold(self.confidence(question), together=True)
             return guarantees.clauses(interval, guarantees.none_unlisted(found.unlisted), together)
         if self.sample.newest is not None and as_of < self.sample.newest:
             kept = guarantees.kept(self.sample.strata.kept_at(as_of))
@@ -232,9 +247,10 @@ class AskableSample(Askable):
             return guarantees.clauses(interval, guarantees.unplanned("some of the sources"))
         if self.parameters.reduced:
             return guarantees.clauses(interval, guarantees.unplanned("a sample that was cut to a budget"))
-        if question.of_value:
+        if question.of_value or question.aggregate == "ratio":
             return guarantees.clauses(interval, guarantees.unplanned(because="it depends on how far values spread"))
-        if question.where or question.threshold is not None or isinstance(question.decay, LastEvents):
+        restricted = question.where or question.fields or question.threshold is not None
+        if restricted or isinstance(question.decay, LastEvents):
             reason = "it depends on how many events it is about"
             return guarantees.clauses(interval, guarantees.unplanned(because=reason))
         if question.aggregate in ("self-join", "inner-product"):
@@ -260,9 +276,17 @@ class AskableSample(Askable):
                 return f"planned for an additive error of at most {epsilon}"
 
 
+def _measured(sample: PoissonSample, question: Question) -> PoissonSample:
+    """The sample with the column that a question compares in the place of the value, and what it sums beside it."""
+    found = sample.compared_by(question.compared)
+    if question.of_value and question.measured != question.compared:
+        found = with_measures(found, question.measured, of_which_known(sample, question.compared))
+    return found
+
+
 def _counted(sample: PoissonSample, question: Question) -> PoissonSample:
     """The sample with the weights by which events count in a question."""
-    of_weight = question.sums and not question.of_value
+    of_weight = question.aggregate == "ratio" or (question.sums and not question.of_value)
     return sample if of_weight or question.by_weight else sample.each_once
 
 

@@ -59,7 +59,8 @@ def rows_worth_keeping(
     weights = events.weights[rows] if events.weights is not None else np.ones(len(rows), np.int64)
     values = events.values[rows].astype(events.kind.dtype, copy=False)
     counts = np.ones(len(rows), np.int32) if counting_rows else None
-    return LadderRows.sorted(events.times[rows], hashes, values, weights, sources[rows], counts)
+    fields = events.fields.take(rows, len(rows))
+    return LadderRows.sorted(events.times[rows], hashes, values, weights, sources[rows], counts, fields)
 
 
 def with_fine(cuts: Cuts, extremes: Extremes, parameters: LadderParameters) -> Cuts:

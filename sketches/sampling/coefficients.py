@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from sketches.arrays import Floats, Ints, Rows
+from sketches.recent import Recent
 from sketches.sampling.time_tree import TimeTree
 
 _LEAF: Final = 64  # rows of a smallest chunk
@@ -50,9 +51,9 @@ class Coefficients:
         return found
 
     @cached_property
-    def grids(self) -> dict[int, Any]:
+    def grids(self) -> Recent[Any]:
         """The grid of values of the latest number of rows a block (`sketches.sampling.value_grid`)."""
-        return {}
+        return Recent(1)
 
     @cached_property
     def _latest(self) -> list[tuple[Rows, Coefficients]]:

@@ -14,12 +14,13 @@ import numpy as np
 
 from sketches.arrays import Column, Floats, Limits, apart, places
 from sketches.events import Kind
-from sketches.question import Question, Threshold
+from sketches.question import Question
 from sketches.sampling.above_quantile import Taus
 from sketches.sampling.inquiry import Inquiry
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quantiles import quantiles
 from sketches.sampling.ratios import mean_of_sums
+from sketches.threshold import Threshold
 
 _WHOLE: Final = 2.0**53
 

@@ -15,16 +15,17 @@ from sketches.encoding.bodies import read_cuts, read_head, read_rows, write_cuts
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal, sealer
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Gathered, Promise, Sketch
+from sketches.family import Abilities, Gathered, Sketch
 from sketches.hashing import salt
-from sketches.predicate import COLUMNS
+from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.nested_sample import NO_CUT, NestedSample
-from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.range_sample import LEVELS
+from sketches.sampling.restriction import COLUMNS
 from sketches.sampling.sample_parameters import SampleParameters
+from sketches.sampling.side_by_side import sample_of_copies
 from sketches.sampling.whole_bodies import whole_bodies
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import AGGREGATES
@@ -64,7 +65,8 @@ class EpochSample(Sketch):
     abilities: ClassVar[Abilities] = Abilities(
         AGGREGATES,
         of_value=True,
-        columns=frozenset(COLUMNS),
+        columns=COLUMNS,
+        any_predicate=True,
         mean_threshold=True,
         last_events=True,
         curves=True,
@@ -152,7 +154,7 @@ class EpochSample(Sketch):
     @cached_property
     def askable_sample(self) -> AskableSample:
         """The kept rows with their design weights. They are computed once; then every decay costs one dot product."""
-        sample = PoissonSample.of_copies(self.copies, self.parameters.unit, self.kind, self.labels, self.extremes)
+        sample = sample_of_copies(self.copies, self.parameters.unit, self.kind, self.labels, self.extremes)
         return AskableSample(sample, self.parameters)
 
     def answer(self, question: Question, *, other: EpochSample | None = None) -> Estimate:

@@ -13,19 +13,19 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Ints, Rows, apart
+from sketches.arrays import Rows, apart
 from sketches.errors import UnanswerableError
 from sketches.events import Kind
 from sketches.predicate import Range
-from sketches.question import NEEDS_ORDER
 from sketches.sampling.faint import magnified
 from sketches.sampling.heavy_hitters import heavy_hitters
 from sketches.sampling.inquiry import Estimates, Inquiry
-from sketches.sampling.intervals import Total
 from sketches.sampling.joins import self_join
-from sketches.sampling.leaned_answers import leaned_mean, leaned_sum
+from sketches.sampling.leaned_answers import leaned_count, leaned_mean, leaned_value_sum
 from sketches.sampling.quantiles import quantiles
-from sketches.sampling.ratios import mean_of_sums, share_limits
+from sketches.sampling.ratio_of_sums import ratio
+from sketches.sampling.ratios import share_limits
+from sketches.sampling.spread import stddev, variance
 from sketches.sampling.thresholds import above_threshold
 
 
@@ -33,7 +33,7 @@ def answer(inquiry: Inquiry) -> Estimates:
     """Answer the question at all its as-of times."""
     question, sample = inquiry.question, inquiry.sample
     if sample.kind is Kind.KEY and len(sample):
-        if question.aggregate in NEEDS_ORDER:
+        if question.needs_order:
             raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
         if question.of_value:
             raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
@@ -60,34 +60,25 @@ def _sum(inquiry: Inquiry) -> Estimates:
 def _summed(inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None) -> Estimates:
     """Σ w·f over all rows or, of the value, Σ w·v·f; or over some rows, those with values in a range."""
     if inquiry.question.of_value:
-        return leaned_sum(inquiry, _value_sum(inquiry, rows), inquiry.weight(rows)[0], values)
-    return _counted(inquiry, rows, values)
+        return leaned_value_sum(inquiry, value_sum(inquiry, rows), inquiry.weight(rows)[0], values)
+    return leaned_count(inquiry, rows, values)
 
 
 def _count(inquiry: Inquiry) -> Estimates:
-    return _counted(inquiry)
+    return leaned_count(inquiry)
 
 
-def _counted(inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None) -> Estimates:
-    """Σ w·f over all rows or some; with exact totals where they are known."""
-    total, used = inquiry.weight(rows)
-    return leaned_sum(inquiry, _of_total(total, used, inquiry.confidence), total, values)
-
-
-def _of_total(total: Total, used: Ints, confidence: float) -> Estimates:
-    return Estimates(total.value, *total.bounds(confidence), used)
-
-
-def _value_sum(inquiry: Inquiry, rows: Rows | None) -> Estimates:
+def value_sum(inquiry: Inquiry, rows: Rows | None) -> Estimates:
     """Σ w·v·f as the sum of positive values less that of negative ones.
 
     The two are sums over different events, so the squares of their errors add up.
     """
     sample = inquiry.sample
-    scale = max(abs(sample.least_value), abs(sample.greatest_value))
+    _, least, greatest = sample.summed
+    scale = max(abs(least), abs(greatest))
     scale = scale if 0.0 < scale < np.inf else 1.0
     sides = []
-    for sign, largest in ((1, sample.greatest_value), (-1, -sample.least_value)):
+    for sign, largest in ((1, greatest), (-1, -least)):
         sums = inquiry.sums(sample.value_coefficients(sign, scale), rows)
         largest_factor = max(float(largest) / scale, 0.0) if np.isfinite(largest) else 0.0
         sides.append(sums.total(0, 1, 0, inquiry.unseen_unit, largest_factor))
@@ -105,8 +96,7 @@ def _mean(
     inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None, at_least: float = -np.inf
 ) -> Estimates:
     """Σ w·f / Σ f over all rows or some; for values, base + scale·(Σ w·(v - base)/scale·f / Σ w·f)."""
-    sums = inquiry.sums(inquiry.mean_coefficients, rows)
-    return leaned_mean(inquiry, mean_of_sums(inquiry, sums, at_least), sums, values)
+    return leaned_mean(inquiry, rows, values, at_least)
 
 
 def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
@@ -115,21 +105,23 @@ def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
     return Estimates(*share_limits(part, rest, inquiry.confidence), used + others)
 
 
-def _selectivity(inquiry: Inquiry) -> Estimates:
+def selectivity(inquiry: Inquiry) -> Estimates:
     question = inquiry.question
+    if question.share:
+        return _share(inquiry, inquiry.sample.satisfying(question.share))
     if question.tau is not None:
         return _share(inquiry, inquiry.between(_number(question.tau), None))
     return _share(inquiry, inquiry.between(question.low, question.high))
 
 
-def _rank(inquiry: Inquiry) -> Estimates:
+def rank(inquiry: Inquiry) -> Estimates:
     value = inquiry.question.value
     if isinstance(value, str):
         raise UnanswerableError(f"rank needs a number, not {value!r}")
     return _share(inquiry, inquiry.between(None, value))
 
 
-def _frequency(inquiry: Inquiry) -> Estimates:
+def frequency(inquiry: Inquiry) -> Estimates:
     assert inquiry.question.value is not None
     return _share(inquiry, inquiry.equal(inquiry.question.value))
 
@@ -140,7 +132,7 @@ def _range_sum(inquiry: Inquiry) -> Estimates:
     return _summed(inquiry, inquiry.between(low, high), values)
 
 
-def _range_frequency(inquiry: Inquiry) -> Estimates:
+def range_frequency(inquiry: Inquiry) -> Estimates:
     return _share(inquiry, inquiry.between(inquiry.question.low, inquiry.question.high))
 
 
@@ -151,7 +143,7 @@ def _correlated(inquiry: Inquiry, tau: float) -> Estimates:
         case "correlated-sum":
             return _summed(inquiry, rows, values)
         case "correlated-count":
-            return _counted(inquiry, rows, values)
+            return leaned_count(inquiry, rows, values)
         case "correlated-mean":
             return _mean(inquiry, rows, values, float(np.nextafter(float(tau), -np.inf)))
         case _:
@@ -180,6 +172,14 @@ def _quantile(inquiry: Inquiry, phi: float) -> Estimates:
     return Estimates(value, *(apart(lower, upper) if sample.kind is Kind.INTEGER else (lower, upper)), used)
 
 
+def _variance(inquiry: Inquiry) -> Estimates:
+    return _at_each_time(inquiry, variance)
+
+
+def _stddev(inquiry: Inquiry) -> Estimates:
+    return _at_each_time(inquiry, stddev)
+
+
 def _self_join(inquiry: Inquiry) -> Estimates:
     return _at_each_time(inquiry, self_join)
 
@@ -188,14 +188,17 @@ _ESTIMATORS: Final[dict[str, Callable[[Inquiry], Estimates]]] = {
     "sum": _sum,
     "count": _count,
     "mean": _mean,
-    "selectivity": _selectivity,
-    "rank": _rank,
+    "variance": _variance,
+    "stddev": _stddev,
+    "ratio": ratio,
+    "selectivity": selectivity,
+    "rank": rank,
     "quantile": _quantile_at_phi,
     "median": _quantile_at_phi,
     "heavy-hitters": heavy_hitters,
-    "frequency": _frequency,
+    "frequency": frequency,
     "range-sum": _range_sum,
-    "range-frequency": _range_frequency,
+    "range-frequency": range_frequency,
     "correlated-sum": _correlated_at_number,
     "correlated-count": _correlated_at_number,
     "correlated-mean": _correlated_at_number,

@@ -13,6 +13,7 @@ from typing import Final
 
 from sketches.event_rules import MAX_TIME, MAX_VALUE, MAX_WEIGHT
 from sketches.events import Extremes, Kind
+from sketches.fields import Known, KnownField
 from sketches.sampling.ladder import NO_CUT, LadderRows
 
 _ROUND_TIME: Final = 1 << 12
@@ -46,6 +47,18 @@ def extremes_left(known: Extremes, rows: LadderRows, kind: Kind, gone_until: int
     if no_rows or heavy != left.greatest_weight:
         heavy = min(int(_round_up(heavy)), MAX_WEIGHT)
     return Extremes(max(oldest, -MAX_TIME), newest, least, greatest, heavy, light)
+
+
+def fields_left(known: Known, rows: LadderRows, gone_until: int) -> dict[str, KnownField]:
+    """What may still be said of the fields of the events that are left, likewise."""
+    found: dict[str, KnownField] = {}
+    for name, one in known.items():
+        least, greatest = rows.fields[name].ends() if name in rows.fields else (math.inf, -math.inf)
+        if gone_until != NO_CUT and one.least <= one.greatest:
+            least = one.least if least == one.least else -_round_up(-one.least)
+            greatest = one.greatest if greatest == one.greatest else _round_up(one.greatest)
+        found[name] = one._replace(least=least, greatest=greatest)
+    return found
 
 
 def _round_up(number: float) -> float:

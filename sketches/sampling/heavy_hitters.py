@@ -18,18 +18,19 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Rows
+from sketches.arrays import Flags, Floats, Rows, ranges
 from sketches.errors import UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.question import DEFAULT_TOP
-from sketches.sampling.horvitz_thompson import sums_by_group
+from sketches.sampling.horvitz_thompson import sums_by_value
 from sketches.sampling.inquiry import Estimates, Inquiry
-from sketches.sampling.intervals import Total, Unseen, share_between
+from sketches.sampling.intervals import Total, Unseen, least_share, most_share
 from sketches.sampling.poisson_sample import PoissonSample
 from sketches.sampling.quotients import divide
 
 _STEPS_UP: Final = 8  # of a lower limit; each step is safe, and more of them change less than a thousandth
+_SETTLED: Final = 1e-4  # of a lower limit: where a step adds no more, it is the last
 _STEPS_DOWN: Final = 3  # of an upper limit; it swings around its place, so an odd number ends on the safe side
 _ONE_BY_ONE: Final = 64  # unlisted values whose limits are computed each by itself; the others share one
 
@@ -44,8 +45,9 @@ class _Groups:
 
     @classmethod
     def of(cls, inquiry: Inquiry) -> _Groups:
-        distinct, codes = inquiry.sample.groups
-        return cls(sums_by_group(inquiry.sample, inquiry.factors[0], codes, len(distinct)), inquiry.unseen_unit)
+        sample = inquiry.sample
+        sums = sums_by_value(sample, inquiry.decay, int(inquiry.as_of[0]), sample.group_starts)
+        return cls(sums, inquiry.unseen_unit)
 
     def total(self, codes: Rows) -> Total:
         """The totals of some values."""
@@ -79,7 +81,7 @@ def heavy_hitters(inquiry: Inquiry) -> Estimates:
     if len(inquiry.as_of) > 1:
         raise UnanswerableError("heavy-hitters is a list: ask for it at one as-of time")
     groups = _Groups.of(inquiry)
-    used, whole = np.array([np.count_nonzero(inquiry.factors[0].factors)]), groups.whole
+    used, whole = inquiry.used(), groups.whole
     if whole.value[0] <= 0:
         nothing = 0.0 if whole.exact[0] else 1.0
         return Estimates(np.array([np.nan]), np.array([0.0]), np.array([1.0]), used, unlisted=nothing)
@@ -111,10 +113,11 @@ def _listed(inquiry: Inquiry, groups: _Groups, listed: Rows, used: Rows) -> Esti
         upper = np.fmax(_upper(part, whole, tail), value)
         rest = max(1.0 - float(lower.sum()), 0.0)  # all shares together are 1
         unlisted = min(_most_unlisted(groups, others, whole, tail), rest)
-    distinct = inquiry.sample.groups[0]
+    sample = inquiry.sample
+    values = sample.values[sample.by_value[sample.group_starts[listed]]]
     items = tuple(
-        Item(_readable(inquiry.sample, distinct[code]), float(v), float(low), float(high))
-        for code, v, low, high in zip(listed, value, lower, upper, strict=True)
+        Item(_readable(sample, one), float(v), float(low), float(high))
+        for one, v, low, high in zip(values, value, lower, upper, strict=True)
     )
     if not items:
         return Estimates(np.array([0.0]), np.array([0.0]), np.array([unlisted]), used, unlisted=unlisted)
@@ -129,11 +132,13 @@ def _lower(part: Total, own: Floats, whole: Total, tail: float) -> Floats:
     """
     rest = whole.without(part)
     own = np.maximum(own, part.certain)
-    least = own / (own + rest.at_tail(tail * own / whole.value)[1])
+    least = own / (own + rest.upper(tail * own / whole.value))
     limit = least
     for _ in range(_STEPS_UP):
-        tails = tail * limit
-        limit = np.maximum(share_between(part, part.at_tail(tails), rest, rest.at_tail(tails))[0], least)
+        before, tails = limit, tail * limit
+        limit = np.maximum(least_share(part, rest, tails), least)
+        if (limit - before <= _SETTLED * before).all():
+            break
     return limit
 
 
@@ -146,20 +151,23 @@ def _upper(part: Total, whole: Total, tail: float) -> Floats:
     limit = np.maximum(part.value, np.broadcast_to(whole.unseen, part.value.shape)) / (whole.value + whole.unseen)
     for _ in range(_STEPS_DOWN):
         tails = tail * np.minimum(limit, 1.0)
-        limit = share_between(part, part.at_tail(tails), rest, rest.at_tail(tails))[1]
+        limit = most_share(part, rest, tails)
     return limit
 
 
 def _most_unlisted(groups: _Groups, others: Flags, whole: Total, tail: float) -> float:
     """The largest share that a value may have which is not listed: a sampled one, or one of which nothing was seen."""
-    sums = groups.sums[:, others & (groups.masses > 0)]
-    columns = [np.zeros((3, 1))]
+    sums, columns = groups.sums, [np.zeros((3, 1))]
+    scores = np.where(others & (groups.masses > 0), groups.masses + np.sqrt(sums[2]), -1.0)
     for _ in range(_ONE_BY_ONE):
-        if not sums.shape[1]:
+        if not len(scores) or scores[best := int(scores.argmax())] < 0.0:
             break
-        first = sums[:, [(sums[0] + sums[1] + np.sqrt(sums[2])).argmax()]]
+        first = sums[:, [best]]
         columns.append(first)
-        sums = sums[:, (sums > first).any(axis=0)]  # one that is smaller in every respect has the smaller limit
+        # One that is smaller in every respect has the smaller limit.
+        left = np.flatnonzero((scores >= 0.0) & ((sums[0] > first[0]) | (sums[1] > first[1]) | (sums[2] > first[2])))
+        sums, scores = sums[:, left], scores[left]
+    sums = sums[:, scores >= 0.0]
     columns.append(sums.max(axis=1, initial=0.0, keepdims=True))  # at least as large as each of those left
     part = _total(np.concatenate(columns, axis=1), groups.unseen)
     return float(np.minimum(_upper(part, whole, tail), 1.0).max())
@@ -167,15 +175,14 @@ def _most_unlisted(groups: _Groups, others: Flags, whole: Total, tail: float) ->
 
 def _own(inquiry: Inquiry, listed: Rows) -> Floats:
     """What the sampled rows of each listed value weigh themselves."""
-    sample, decayed = inquiry.sample, inquiry.factors[0]
-    distinct, codes = sample.groups
-    places = np.full(len(distinct), len(listed))
-    places[listed] = np.arange(len(listed))
-    places = places[codes[decayed.rows]]
-    rows = np.flatnonzero(places < len(listed))
-    masses = sample.weights[decayed.rows][rows] * decayed.factors[rows]
+    sample = inquiry.sample
+    ends = np.append(sample.group_starts, len(sample))
+    ranks, which = ranges(ends[listed], ends[listed + 1])
+    masses = inquiry.decay(sample.unit.seconds(inquiry.as_of[0] - sample.times_by_value[ranks]))
+    if not sample.least_weight == sample.greatest_weight == 1:
+        masses *= sample.weights[sample.by_value[ranks]]
     copies = max(1, int(sample.copy_numbers.max(initial=0)) + 1)  # copies may hold the same event
-    return np.bincount(places[rows], masses, len(listed)) / copies
+    return np.bincount(which, masses, len(listed)) / copies
 
 
 def _readable(sample: PoissonSample, value: np.generic) -> int | float | str:

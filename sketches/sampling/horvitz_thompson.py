@@ -29,7 +29,7 @@ MANY_ROWS: Final = 200_000  # from here on a cover of chunks is cheaper than the
 FEW_TIMES: Final = 6  # as-of times up to which the decay of each of fewer rows is cheaper
 _AT_ONCE: Final = 1 << 15  # rows of which f is computed together: what is computed on the way stays in the cache
 _FEW_ROWS: Final = 8  # as one in so many, rows are copied together before they are added up
-_MOST_UNSEEN: Final = 1e150  # so that its square is a number; beside it nothing else counts
+MOST_UNSEEN: Final = 1e150  # so that its square is a number; beside it nothing else counts
 _ROUNDING: Final = 1e-12  # of a sum, relatively
 MOST_ERROR: Final = 1e-3  # of a sum from a cover of chunks, relatively; else it is computed by row
 
@@ -110,15 +110,21 @@ def _of_some(one: DecayFactors, chosen: Flags) -> tuple[slice | Rows, Floats]:
     return rows + one.rows.start, one.factors[rows]
 
 
-def sums_by_group(sample: PoissonSample, decayed: DecayFactors, groups: Rows, count: int) -> Floats:
-    """The certain part, the sampled part and the variance of Σ w·f in each group, given the number of each row's."""
-    here, product = groups[decayed.rows], np.empty(len(decayed.factors))
-    found = np.empty((3, count))
-    for at, column in enumerate(sample.coefficients_by_time[:, decayed.rows]):
-        np.multiply(column, decayed.factors, out=product)
-        if at == 2:  # the variance is that of f²
-            product *= decayed.factors
-        found[at] = np.bincount(here, product, count)
+def sums_by_value(sample: PoissonSample, decay: Decay, as_of: int, starts: Rows) -> Floats:
+    """The certain part, the sampled part and the variance of Σ w·f over rows in the order of values, from each start to
+    before the next; the first start is 0."""
+    found = np.zeros((3, len(starts)))
+    for first in range(0, len(sample), _AT_ONCE):
+        rows = slice(first, min(first + _AT_ONCE, len(sample)))
+        factors = decay(sample.unit.seconds(as_of - sample.times_by_value[rows]))
+        begin, end = np.searchsorted(starts, (rows.start, rows.stop))
+        begin -= begin == len(starts) or starts[begin] > rows.start  # one that began before goes on
+        own = np.maximum(starts[begin:end] - rows.start, 0)
+        for at, column in enumerate(sample.coefficients_by_value[:, rows]):
+            decayed = column * factors
+            if at == 2:  # the variance is that of f²
+                decayed *= factors
+            found[at, begin:end] += np.add.reduceat(decayed, own)
     return found
 
 
@@ -191,7 +197,7 @@ def largest_unseen(sample: PoissonSample, decay: Decay, as_of: Ints, per: Litera
     ages = as_of[:, None] - np.minimum(newest, as_of[:, None])
     factors = np.where(oldest <= as_of[:, None], decay(sample.unit.seconds(ages)), 0.0)
     with np.errstate(over="ignore"):
-        contributions = np.minimum(factors * design_weight[sampled], _MOST_UNSEEN)
+        contributions = np.minimum(factors * design_weight[sampled], MOST_UNSEEN)
     largest = contributions.argmax(axis=1)
     contribution = contributions[np.arange(len(as_of)), largest]
     return Unseen(contribution, np.square(contribution) * exclusion_probability[sampled][largest])

@@ -28,6 +28,7 @@ from sketches.sampling.horvitz_thompson import (
 )
 from sketches.sampling.intervals import Total, Unseen
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.time_tree import rows_that_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,20 @@ class Inquiry:
     def sums(self, coefficients: Coefficients, rows: Rows | None = None) -> Sums:
         """Decayed sums over all rows or some, computed in the cheapest way."""
         chosen = coefficients if rows is None else coefficients.rows(rows)
-        if len(self.as_of) > FEW_TIMES or len(chosen.times) >= MANY_ROWS:
+        if not self.is_small(rows):
             return sums_by_tree(chosen, self.sample.unit, self.decay, self.as_of)
         return sums_by_row(chosen, self.factors if rows is None else self._factors_of(chosen.times))
+
+    def is_small(self, rows: Rows | None = None) -> bool:
+        """Whether f of each row is cheaper than f of chunks of rows."""
+        return len(self.as_of) <= FEW_TIMES and len(self.sample if rows is None else rows) < MANY_ROWS
+
+    def used(self, rows: Rows | None = None) -> Ints:
+        """How many of all rows or some have f > 0, at each as-of time."""
+        first, last = rows_that_count(self.sample.times, self.sample.unit, self.decay, self.as_of)
+        if rows is not None:
+            first, last = np.searchsorted(rows, first), np.searchsorted(rows, last)
+        return last - first
 
     def weight(self, rows: Rows | None = None) -> tuple[Total, Ints]:
         """Σ w·f over all rows or some, and the number of rows with f > 0."""
@@ -108,7 +120,7 @@ class Inquiry:
     @cached_property
     def mean_scale(self) -> tuple[float, float]:
         """Means of values are computed as base + scale·(a mean between 0 and 1); of weights, as they are."""
-        least, greatest = self.sample.least_value, self.sample.greatest_value
+        _, least, greatest = self.sample.summed
         if not self.question.of_value or not np.isfinite(greatest - least):
             return 0.0, 1.0
         return least, (greatest - least) or 1.0

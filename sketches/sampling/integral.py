@@ -16,8 +16,9 @@ from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
 from sketches.errors import CorruptError, EventError, QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Sketch
+from sketches.family import Abilities, Sketch
 from sketches.hashing import salt
+from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
 from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.sampling.expected_widths import integral_width

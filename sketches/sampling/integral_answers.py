@@ -12,7 +12,7 @@ from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Extremes, Kind, Labels
 from sketches.hashing import hash_one
-from sketches.predicate import Range
+from sketches.predicate import Numbers, Predicate, Range
 from sketches.question import DEFAULT_TOP, Question
 from sketches.sampling.survivors import Copies, Selection, Survivors, at_least, matching
 
@@ -142,7 +142,8 @@ class Asked:
         def about(copy: Survivors) -> Flags:
             chosen = np.ones(len(copy.values), bool)
             if where.ranges:
-                chosen &= where.holds(lambda name: copy.values if name == "value" else copy.weights)
+                ranges = Predicate(where.ranges)
+                chosen &= ranges.holds(lambda name: Numbers(copy.values if name == "value" else copy.weights))
             return chosen if where.key is None else chosen & (copy.values == self._code(where.key))
 
         return about

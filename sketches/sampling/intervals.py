@@ -62,12 +62,16 @@ class Total:
 
     def at_tail(self, tail: float | Floats) -> tuple[Floats, Floats]:
         """Lower and upper limit of the sum, each missed with probability `tail`, which each sum may have of its own."""
+        return self.lower(tail), self.upper(tail)
+
+    def lower(self, tail: float | Floats) -> Floats:
         lower = gamma_quantile(self.sampled, self.variance, tail)
         lower = np.where(np.asarray(self.sampled) < _NO_SQUARE, 0.0, lower)
+        return np.asarray((self.certain + np.minimum(lower, self.sampled)) * (1.0 - self.table_error))
+
+    def upper(self, tail: float | Floats) -> Floats:
         upper = gamma_quantile(self.sampled + self.unseen, self.variance + self.unseen_variance, tail, upper=True)
-        lower = self.certain + np.minimum(lower, self.sampled)
-        upper = self.certain + np.maximum(upper, self.sampled)
-        return lower * (1.0 - self.table_error), upper * (1.0 + self.table_error)
+        return np.asarray((self.certain + np.maximum(upper, self.sampled)) * (1.0 + self.table_error))
 
     @property
     def exact(self) -> Flags:
@@ -102,7 +106,7 @@ def gamma_quantile(mean: Floats, variance: Floats, tail: float | Floats, *, uppe
     scale = np.where(spread, variance, 1.0) / safe_mean
     shape = safe_mean / scale
     ninth = 1.0 / (9.0 * shape)
-    deviation = -ndtri(tails) if upper else ndtri(tails)
+    deviation = (-1.0 if upper else 1.0) * (ndtri(tails) if np.ndim(tail) else _normal_quantile(float(tail)))
     quantile = shape * np.maximum(1.0 - ninth + deviation * np.sqrt(ninth), 0.0) ** 3
     small = shape < _TABLE_UP_TO
     if small.any():
@@ -124,6 +128,11 @@ def _gamma_quantile_of_small_shapes(shape: Floats, tail: float, upper: bool) -> 
 
 
 @lru_cache(maxsize=64)
+def _normal_quantile(tail: float) -> float:
+    return float(ndtri(max(tail, _LEAST_TAIL)))
+
+
+@lru_cache(maxsize=64)
 def _gamma_table(tail: float, upper: bool) -> tuple[Floats, Floats]:
     """The logarithms of shapes and of their gamma quantiles; interpolation between them is right to 5e-6."""
     log_shapes = np.linspace(np.log(_TABLE_FROM), np.log(_TABLE_UP_TO), _TABLE_POINTS)
@@ -132,19 +141,20 @@ def _gamma_table(tail: float, upper: bool) -> tuple[Floats, Floats]:
 
 def share_bounds(part: Total, rest: Total, confidence: float) -> tuple[Floats, Floats]:
     """Limits of part / (part + rest), where the two are sums over different events."""
-    return share_between(part, part.bounds(confidence), rest, rest.bounds(confidence))
+    tail = (1.0 - confidence) / 2.0
+    return least_share(part, rest, tail), most_share(part, rest, tail)
 
 
-def share_between(
-    part: Total, part_limits: tuple[Floats, Floats], rest: Total, rest_limits: tuple[Floats, Floats]
-) -> tuple[Floats, Floats]:
-    """The same from the limits of both."""
-    (part_lower, part_upper), (rest_lower, rest_upper) = part_limits, rest_limits
-    least_odds = _ratio_lower(part.value, part_lower, rest.value, rest_upper)
-    least_inverse_odds = _ratio_lower(rest.value, rest_lower, part.value, part_upper)
-    unbounded = np.isinf(least_odds)
-    lower = np.where(unbounded, 1.0, least_odds / np.where(unbounded, 1.0, 1.0 + least_odds))
-    return lower, 1.0 / (1.0 + least_inverse_odds)
+def least_share(part: Total, rest: Total, tail: float | Floats) -> Floats:
+    """The lower limit of a share, missed with probability `tail`, which each may have of its own."""
+    odds = _ratio_lower(part.value, part.lower(tail), rest.value, rest.upper(tail))
+    unbounded = np.isinf(odds)
+    return np.where(unbounded, 1.0, odds / np.where(unbounded, 1.0, 1.0 + odds))
+
+
+def most_share(part: Total, rest: Total, tail: float | Floats) -> Floats:
+    """The upper limit of a share."""
+    return np.asarray(1.0 / (1.0 + _ratio_lower(rest.value, rest.lower(tail), part.value, part.upper(tail))))
 
 
 def _ratio_lower(top: Floats, top_lower: Floats, bottom: Floats, bottom_upper: Floats) -> Floats:

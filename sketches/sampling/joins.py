@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Column, Floats, Ints
+from sketches.arrays import Column, Floats, Ints, Rows
 from sketches.errors import IncompatibleError
 from sketches.sampling.horvitz_thompson import DecayFactors, largest_unseen
 from sketches.sampling.inquiry import Estimates, Inquiry
@@ -34,6 +34,11 @@ class _DecayedRows:
         self.variances = np.square(self.contributions) * self.exclusion_probabilities
         self.values: Column = sample.values[self.rows]
         self.sample = sample
+
+    @property
+    def groups(self) -> Rows:
+        """For each row the number of its value."""
+        return self.sample.groups[1][self.rows]
 
     def per_value(self, distinct: Column, numbers: Floats) -> Floats:
         """The sums of the rows' numbers for each of the distinct values."""
@@ -74,7 +79,7 @@ def self_join(inquiry: Inquiry) -> Estimates:
     used = np.array([len(decayed.contributions)])
     if used[0] == 0:
         return _no_pairs(inquiry, used)
-    _, codes = np.unique(decayed.values, return_inverse=True)
+    codes = decayed.groups
     sums = np.bincount(codes, decayed.contributions)
     variances = np.bincount(codes, decayed.variances)
     rest_of_group = sums[codes] - decayed.contributions
@@ -138,7 +143,7 @@ def inner_product(inquiry: Inquiry, other: PoissonSample) -> Estimates:
 
 def _rest(side: _DecayedRows) -> float:
     """The largest sum of the rows of one value, but for one of its rows: a value sampled once tells of no group."""
-    _, codes = np.unique(side.values, return_inverse=True)
+    codes = side.groups
     return float((np.bincount(codes, side.contributions)[codes] - side.contributions).max(initial=0.0))
 
 

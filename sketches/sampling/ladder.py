@@ -19,13 +19,14 @@ that are newer than one time for the whole stream (`fine`): there π is 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Column, Flags, Floats, Ints, Rows, Words
+from sketches.fields import Fields
 from sketches.sampling.sampling_number import exponents, probability_below, weight_levels
 
 LEVELS: Final = 96  # an event of weight 2^40 and the least u is in level 95
@@ -40,7 +41,8 @@ Counts = NDArray[np.int32]
 class LadderRows:
     """Rows sorted by (time, u, value, weight, source), each once; a source is its number in a list of names.
 
-    `counts` is how often each row was seen, where that is counted: kept rows were kept from their first time on.
+    `counts` is how often each row was seen, where that is counted: kept rows were kept from their first time on. Rows
+    of one event have the same `fields`.
     """
 
     times: Ints
@@ -49,6 +51,7 @@ class LadderRows:
     weights: Ints
     sources: Codes
     counts: Counts | None = None
+    fields: Fields = field(default_factory=Fields.none)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -67,12 +70,13 @@ class LadderRows:
         weights: Ints,
         sources: Codes,
         counts: Counts | None = None,
+        fields: Fields | None = None,
     ) -> LadderRows:
         """Rows in any order, with repeats, put in order, each once; what is counted of repeats adds up."""
         keys = _keys(times, hashes)
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
-        rows = cls(times, hashes, values, weights, sources, counts).take(order)
+        rows = cls(times, hashes, values, weights, sources, counts, fields or Fields.none()).take(order)
         tied = keys[1:] == keys[:-1]
         if not tied.any():
             return rows
@@ -84,13 +88,27 @@ class LadderRows:
         inside = np.lexsort((some.sources, some.weights, some.values, some.hashes, group))
         order = np.arange(len(rows))
         order[among] = among[inside]
-        rows = rows.take(order)
+        rows = rows.take(order)._with_fields_of_events()
         repeated = np.concatenate(([False], rows.same_event & (rows.sources[1:] == rows.sources[:-1])))
         if not repeated.any():
             return rows
         if rows.counts is not None:
             rows = replace(rows, counts=rows._added_up(repeated))
         return rows.take(~repeated)
+
+    def _with_fields_of_events(self) -> LadderRows:
+        """The rows, in order, those of one event with the fields of one of them: of the least."""
+        same = self.same_event if self.fields else np.zeros(0, bool)
+        if not same.any():
+            return self
+        like_before = np.concatenate(([False], same))
+        among = np.flatnonzero(like_before | np.append(same, False))
+        group = np.cumsum(~like_before)[among]
+        ordered = self.fields.least_first(group, among)
+        begins = np.flatnonzero(np.diff(group[ordered], prepend=-1))
+        of_rows = np.arange(len(self))
+        of_rows[among] = among[ordered[begins]][np.cumsum(np.diff(group, prepend=group[0]) != 0)]
+        return replace(self, fields=self.fields.take(of_rows, len(self)))
 
     def _added_up(self, repeated: Flags) -> Counts:
         """The counts, in the first row of each run of repeats those of all of it."""
@@ -111,7 +129,8 @@ class LadderRows:
         )
         counting = any(one.counts is not None for one in filled)
         counts = np.concatenate([one.counted for one in filled]) if counting else None
-        return cls.sorted(times, hashes, values, weights, sources, counts)
+        fields = Fields.together([one.fields or Fields.none(len(one)) for one in filled])
+        return cls.sorted(times, hashes, values, weights, sources, counts, fields)
 
     @property
     def counted(self) -> Counts:
@@ -137,8 +156,10 @@ class LadderRows:
 
     def take(self, which: Rows | Flags | slice) -> LadderRows:
         counts = None if self.counts is None else self.counts[which]
+        times = self.times[which]
+        fields = self.fields.take(which, len(times))
         return LadderRows(
-            self.times[which], self.hashes[which], self.values[which], self.weights[which], self.sources[which], counts
+            times, self.hashes[which], self.values[which], self.weights[which], self.sources[which], counts, fields
         )
 
 
@@ -217,18 +238,23 @@ def worth_keeping(rows: LadderRows, cuts: Cuts) -> Flags:
     return keep
 
 
-def inclusion_probabilities(rows: LadderRows, cuts: Cuts, bits: int) -> Floats:
-    """For each row the probability π with which its event was kept: the largest that a row of the event has."""
+def inclusion_probabilities(rows: LadderRows, cuts: Cuts, bits: int, *, each_row: bool = False) -> Floats:
+    """For each row the probability π with which its event was kept: the largest that a row of the event has.
+
+    `each_row`: that with which the row itself was kept, where rows of one event are asked apart, by source.
+    """
     weight_levels_at, count_levels_at = cuts.levels_at(rows.times)
-    found = np.exp2(-count_levels_at.astype(np.float64))
+    of_level: Floats = np.exp2(-np.arange(LEVELS + 1.0))
+    found = of_level[count_levels_at]
     if len(rows) and rows.weights.max() > 1:
         limits = np.ldexp(rows.weights.astype(np.float64), -weight_levels_at)
         found = np.maximum(found, probability_below(limits, bits))
     else:
-        found = np.maximum(found, np.where(rows.weights > 0, np.exp2(-weight_levels_at.astype(np.float64)), 0.0))
+        found = np.maximum(found, np.where(rows.weights > 0, of_level[weight_levels_at], 0.0))
     found[rows.times > cuts.fine] = 1.0
     if len(cuts.of_sources):
         found[rows.times > cuts.of_sources[rows.sources]] = 1.0
+    if len(cuts.of_sources) and not each_row:
         first = np.flatnonzero(rows.first_of_event)
         if len(first) < len(rows):
             of_event = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(rows))))
@@ -237,7 +263,11 @@ def inclusion_probabilities(rows: LadderRows, cuts: Cuts, bits: int) -> Floats:
 
 
 def _complete_level(cuts: Ints, times: Ints) -> Ints:
-    return LEVELS - np.searchsorted(cuts[::-1], times, side="left")
+    ascending = cuts[::-1]
+    if len(times) <= len(cuts) or (times[1:] < times[:-1]).any():
+        return LEVELS - np.searchsorted(ascending, times, side="left")
+    ends = np.searchsorted(times, ascending, side="right")  # times in order: few searches instead of many
+    return np.repeat(LEVELS - np.arange(len(cuts) + 1), np.diff(ends, prepend=0, append=len(times)))
 
 
 def _raised(cuts: Ints, times: Ints, levels: Ints, which: Rows, capacity: int) -> Ints:

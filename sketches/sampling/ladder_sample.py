@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Rows
+from sketches.arrays import Floats, Ints, Rows
 from sketches.errors import IncompatibleError, UnanswerableError
 from sketches.event_rules import Repeats
 from sketches.events import Extremes, Kind, Labels
+from sketches.fields import Known
 from sketches.refusals import mergeable
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.known_totals import KnownTotals
 from sketches.sampling.ladder import NO_CUT, Cuts, LadderRows, inclusion_probabilities
 from sketches.sampling.ladder_parameters import LadderParameters
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.row_totals import RowTotals
 from sketches.sampling.sampling_number import shortened
 from sketches.sampling.strata import Strata
+
+
+class Facts(NamedTuple):
+    """What is known of all events: the kind of their values, the labels of keys, the ends, and their fields."""
+
+    kind: Kind
+    labels: Labels
+    extremes: Extremes
+    known: Known
 
 
 def sample_of_ladder(
@@ -26,14 +38,13 @@ def sample_of_ladder(
     cuts: Cuts,
     sources: Rows | None,
     parameters: LadderParameters,
-    known: tuple[Kind, Labels, Extremes],
+    facts: Facts,
     totals: KnownTotals | None,
 ) -> PoissonSample:
     """The events of some sources of a ladder, by number, or of all; an event of several sources comes once.
 
     `totals` are those of all rows that were seen of these sources.
     """
-    kind, labels, extremes = known
     if sources is not None:
         wanted = np.zeros(int(rows.sources.max(initial=-1)) + 1, bool)
         wanted[sources[sources < len(wanted)]] = True
@@ -43,9 +54,46 @@ def sample_of_ladder(
     if not first.all():
         if counts is not None:
             counts = np.add.reduceat(counts, np.flatnonzero(first))
-        rows, probability = rows.take(first), probability[first]
+        rows, probability = replace(rows.take(first), counts=counts), probability[first]
         totals = totals if len(cuts.of_sources) == 0 else None  # rows of an event may be kept of one source alone
-    strata = [Strata.of_ladder(cuts, cuts.complete_since(sources), extremes)] if extremes.newest is not None else []
+    return _poisson_sample(rows, probability, cuts, cuts.complete_since(sources), parameters, facts, totals)
+
+
+def sample_by_source(
+    rows: LadderRows,
+    cuts: Cuts,
+    sources: Rows,
+    parameters: LadderParameters,
+    facts: Facts,
+    totals: RowTotals | None,
+) -> tuple[PoissonSample, Ints]:
+    """The rows of some sources, by number, one source after the other, with the place of each row's source among them;
+    and the time after which all events of each source were kept. An event of several sources is a row of each."""
+    place = np.full(max(int(rows.sources.max(initial=-1)), int(sources.max(initial=-1))) + 1, -1, np.int64)
+    place[sources] = np.arange(len(sources))
+    of_rows = place[rows.sources]
+    order = np.argsort(of_rows, kind="stable")
+    rows = rows.take(order[np.searchsorted(of_rows[order], 0) :])
+    probability = inclusion_probabilities(rows, cuts, parameters.bits, each_row=True)
+    slices = None if totals is None else KnownTotals(totals.by_source.renumbered(place), totals.hourly)
+    sample = _poisson_sample(rows, probability, cuts, cuts.fine, parameters, facts, slices)
+    complete = np.full(len(sources), cuts.fine, np.int64)
+    if len(cuts.of_sources):
+        complete = np.minimum(complete, cuts.of_sources[sources])
+    return replace(sample, codes=place[rows.sources].astype(np.intp)), complete
+
+
+def _poisson_sample(
+    rows: LadderRows,
+    probability: Floats,
+    cuts: Cuts,
+    complete_since: int,
+    parameters: LadderParameters,
+    facts: Facts,
+    totals: KnownTotals | None,
+) -> PoissonSample:
+    kind, labels, extremes, known = facts
+    strata = [Strata.of_ladder(cuts, complete_since, extremes)] if extremes.newest is not None else []
     return PoissonSample(
         times=rows.times,
         hashes=rows.hashes,
@@ -64,18 +112,20 @@ def sample_of_ladder(
         least_weight=extremes.least_weight,
         greatest_weight=extremes.greatest_weight,
         lost_before=NO_CUT,
-        counts=counts,
+        counts=rows.counts,
         totals=totals,
+        fields=rows.fields,
+        known=known,
     )
 
 
-def with_repeats(sample: PoissonSample, repeats: Repeats, *, counted: bool) -> PoissonSample:
-    """The sample as its stream takes repeats; `counted`: how often rows came is known of all of them.
+def with_repeats(sample: PoissonSample, repeats: Repeats, totals: RowTotals | None) -> PoissonSample:
+    """The sample as its stream takes repeats; `totals` are those of all rows that were seen.
 
     That no row repeats is believed until a kept event has come twice.
     """
     if repeats is Repeats.COUNTED and len(sample):
-        if not counted:
+        if totals is None or totals.unknown_up_to != NO_CUT:
             raise UnanswerableError(
                 "this stream counts repeated rows, but how often rows came was not counted when some of them did: "
                 'a sample can only answer for events here, with repeats = "forgive"'

@@ -26,30 +26,23 @@ from sketches.arrays import Flags, Floats, Ints, Limits, distinct_sorted
 from sketches.decay import Decay
 from sketches.events import Kind
 from sketches.predicate import Range
+from sketches.sampling.horvitz_thompson import Sums
 from sketches.sampling.intervals import Total
 from sketches.sampling.known_totals import KnownTotals
-from sketches.sampling.piecewise_decay import FINE_TOLERANCE, TOLERANCE, PiecewiseDecay
 from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.quotients import LeanedQuotient, Quotient, deviation, shape_of
-from sketches.sampling.residuals import (
-    LeanRows,
-    Parabolas,
-    Residuals,
-    added_by,
-    fits_cells,
-    residuals_by_cell,
-    residuals_by_row,
-)
+from sketches.sampling.quotients import LeanedQuotient, Quotient, deviation, divide, shape_of
+from sketches.sampling.residuals import LeanRows, Residuals, residuals
 from sketches.sampling.slice_totals import ROWS, VALUE, WEIGHT, Slices
-from sketches.sampling.steps import SteppedDecay, parabolas, stepped
+from sketches.sampling.slice_tree import FINE_TOLERANCE, TOLERANCE, SliceTree, Steps, of_groups
+from sketches.sampling.steps import added_by
 from sketches.sampling.value_classes import end_of, shares_inside
+from sketches.units import TimeUnit
 
-_FEW_TIMES: Final = 6  # up to which rows are cheaper than cells
-_REMEMBERED: Final = 3  # questions of which the sums over newer rows are kept
-_AT_ONCE: Final = 4_000_000  # times and edges that are held in memory together
+_FEW_TIMES: Final = 6  # up to which more precision costs little
 _LEAST_ROWS: Final = 2.0  # that an unseen event may have come in, unless the stream is known to have no repeats
 _ROUNDING: Final = 1e-12
-_LOST: Final = 1e-4  # of an answer: where rounding is beyond it, rows are added up instead of cells
+_LOST: Final = 1e-3  # of an answer: where parabolas may be off by more, all rows are looked at
+_BY_ROW: Final = -1.0  # no parabola is as close
 
 
 class Quantity(NamedTuple):
@@ -80,6 +73,10 @@ class LeanedSums(NamedTuple):
     least: Floats  # what the sum of the first quantity surely is not below
     most: Floats  # nor above
 
+    def at(self, which: Flags) -> LeanedSums:
+        """Those of some as-of times, or groups."""
+        return LeanedSums(*(column[which] for column in self))
+
     def limits(self, confidence: float) -> Limits:
         """Of the one quantity: its sum, and its limits."""
         tail = (1.0 - confidence) / 2.0
@@ -101,100 +98,86 @@ class LeanedSums(NamedTuple):
         return LeanedQuotient(top, bottom, self.covariances[:, 1], least, greatest)
 
 
+class PlainSums(NamedTuple):
+    """The same sums without totals: what was kept with certainty, what was sampled, and the covariances of that by
+    pairs; and how far they may be off but for chance."""
+
+    certain: Floats
+    sampled: Floats
+    spreads: Floats
+    off: Floats
+
+    def as_sums(self, used: Ints) -> Sums:
+        """As `Inquiry.sums` has them: of weights, or of weights and events."""
+        quantities = self.certain.shape[1]
+        linear = np.stack([self.certain, self.sampled], axis=2).reshape(-1, 2 * quantities)
+        squared = self.spreads if quantities == 1 else self.spreads[:, [0, 2, 1]]
+        error = divide(self.off, self.certain + self.sampled, 0.0).max(axis=1) + _ROUNDING
+        return Sums(linear, squared, used, error)
+
+
 @dataclass(frozen=True)
 class Leaning:
     """Kept events beside the totals of the rows that they are a sample of, for some quantities in a range of values."""
 
     rows: LeanRows
-    edges: Ints  # the ends of slices and of the sample, in order
-    totals: Floats  # of all rows before each edge, with an axis of quantities first
-    unknown: Ints  # how many unknown slices lie before each edge
-    filled: Ints  # how many slices in which rows came
-    largest: Floats  # for each quantity the largest design weight times size of an event from an edge to the next
+    held: Floats  # the totals of each slice and group of slices, with an axis of quantities first
+    unknown: Flags  # whether something in it is unknown
+    filled: Flags  # whether rows came in it
+    largest: Floats  # for each quantity the largest design weight times size of an event in it
     repeated: float  # the most rows that an event may have come in that was not kept
     beta: float
     restricted: bool
     certain: bool  # no row repeats, and no event can take away from a sum
 
-    def sums(self, decay: Decay, as_of: Ints, sample: PoissonSample) -> LeanedSums:
-        """At all as-of times, a block after the other."""
-        blocks = max(1, min(len(as_of), -(-len(as_of) * len(self.edges) // _AT_ONCE)))
-        found = [self._sums(decay, block, sample) for block in np.array_split(as_of, blocks)]
-        return LeanedSums(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    def sums(self, decay: Decay, as_of: Ints, unit: TimeUnit) -> tuple[LeanedSums, PlainSums]:
+        """With totals and without, at all as-of times at once."""
+        tree, times = self.rows.tree, len(as_of)
+        tolerance = FINE_TOLERANCE if times <= _FEW_TIMES else TOLERANCE
+        cover = tree.cover(decay, unit, as_of, tolerance)
+        left = residuals(self.rows, cover, as_of, decay, unit)
+        found = self._leaned(cover.steps, left, times)
+        plain = PlainSums(left.certain, left.sampled, left.spreads, left.off)
+        lost = np.flatnonzero((left.off > _LOST * np.abs(left.certain + left.sampled)).any(axis=1))
+        for some in np.array_split(lost, -(-len(lost) // _FEW_TIMES)) if len(lost) else ():
+            cover = tree.cover(decay, unit, as_of[some], _BY_ROW)
+            exact = residuals(self.rows, cover, as_of[some], decay, unit)
+            better = *self._leaned(cover.steps, exact, len(some)), exact.certain, exact.sampled, exact.spreads
+            for column, numbers in zip((*found, *plain[:3]), better, strict=True):
+                column[some] = numbers
+        return found, plain
 
-    def _sums(self, decay: Decay, as_of: Ints, sample: PoissonSample) -> LeanedSums:
-        few = len(as_of) <= _FEW_TIMES
-        oldest = np.minimum(self.edges[:1], as_of.min())
-        tolerance = FINE_TOLERANCE if few else TOLERANCE
-        table = PiecewiseDecay.reaching(oldest, int(as_of.max()), sample.unit, decay, tolerance)
-        pieces = parabolas(table)
-        steps = stepped(self.edges, as_of, table, pieces.edges)
-        if few or not len(steps.first) or not fits_cells(steps.steps, len(as_of)):
-            left, error = residuals_by_row(self.rows, steps.steps, as_of, decay, sample.unit), np.zeros(len(as_of))
-        else:
-            left, error = self._by_cell(steps, as_of, pieces, decay, sample)
-        heights = steps.steps.heights
-        whole = np.stack(
-            [
-                added_by(steps.steps.at, heights * (totals[steps.last] - totals[steps.first]), len(as_of))
-                for totals in self.totals
-            ],
-            axis=1,
+    def _leaned(self, steps: Steps, left: Residuals, times: int) -> LeanedSums:
+        whole = np.stack([added_by(steps.times, steps.heights * held[steps.nodes], times) for held in self.held], 1)
+        return LeanedSums(
+            whole + left.sums,
+            left.off,
+            *self._unseen(steps, times),
+            left.covariances,
+            *self._certain(steps, times),
         )
-        more, fewer = self._unseen(steps, len(as_of))
-        off = error[:, None] * np.abs(left.decayed) + left.rounding
-        certain = self._certain(steps, len(as_of), table.relative_error)
-        return LeanedSums(whole + left.sums, off, more, fewer, left.covariances, *certain)
 
-    def _by_cell(
-        self, steps: SteppedDecay, as_of: Ints, pieces: Parabolas, decay: Decay, sample: PoissonSample
-    ) -> tuple[Residuals, Floats]:
-        """By cells; where rounding has taken too much, by rows. Besides, the relative error of f."""
-        left = residuals_by_cell(self.rows, steps.steps, as_of, pieces, decay, sample.unit)
-        error = np.full(len(as_of), pieces.relative_error)
-        lost = np.flatnonzero((left.rounding > _LOST * np.abs(left.decayed)).any(axis=1))
-        if len(lost):
-            exact = residuals_by_row(self.rows, steps.steps.of(lost), as_of[lost], decay, sample.unit)
-            for column, better in zip(left, exact, strict=True):
-                column[lost] = better
-            error[lost] = 0.0
-        return left, error
-
-    def _unseen(self, steps: SteppedDecay, times: int) -> tuple[Floats, Floats]:
+    def _unseen(self, steps: Steps, times: int) -> tuple[Floats, Floats]:
         """The most that an unseen event could add to each sum, and take away from it."""
-        heights, newest, oldest = steps.steps.heights, steps.newest, steps.oldest
-        unknown = self.unknown[steps.last] > self.unknown[steps.first]
-        there = unknown | (self.filled[steps.last] > self.filled[steps.first])
+        heights, newest, oldest = steps.heights, steps.newest, steps.oldest
+        unknown = self.unknown[steps.nodes]
+        there = unknown | self.filled[steps.nodes]
         above = np.where(unknown, newest, newest if self.restricted else newest - self.beta * heights)
         below = self.repeated * self.beta * heights - (0.0 if self.restricted else oldest)
-        found = []
-        for left in (above, below):
+        found = np.zeros((2, times, len(self.largest)))
+        for left, columns in zip((above, below), found, strict=True):
             side = np.where(there, np.maximum(left, 0.0), 0.0)
-            columns = []
-            for largest in self.largest:
-                most = _greatest_between(largest, steps.first, steps.last)
-                column = np.zeros(times)
-                np.maximum.at(column, steps.steps.at, side * most)
-                columns.append(column)
-            found.append(np.stack(columns, axis=1))
+            for number, largest in enumerate(self.largest):
+                np.maximum.at(columns[:, number], steps.times, side * largest[steps.nodes])
         return found[0], found[1]
 
-    def _certain(self, steps: SteppedDecay, times: int, error: float) -> tuple[Floats, Floats]:
+    def _certain(self, steps: Steps, times: int) -> tuple[Floats, Floats]:
         """Limits of a sum where no row repeats and nothing is unknown: f lies between its ends in every slice."""
-        if not self.certain or self.restricted or self.unknown[-1] > 0:
+        if not self.certain or self.restricted or self.unknown.any():
             return np.full(times, -np.inf), np.full(times, np.inf)
-        totals = self.totals[0]
-        held = totals[steps.last] - totals[steps.first]
-        least, most = (added_by(steps.steps.at, f * held, times) for f in (steps.oldest, steps.newest))
-        return least * (1.0 - error - _ROUNDING), most * (1.0 + error + _ROUNDING)
-
-
-def _greatest_between(column: Floats, first: Ints, last: Ints) -> Floats:
-    """The greatest entry from each `first` to before `last`."""
-    if not len(first):
-        return np.zeros(0)
-    pairs = np.stack([first, last], axis=1).ravel()
-    return np.maximum.reduceat(np.append(column, 0.0), pairs)[::2]
+        held = self.held[0][steps.nodes]
+        least, most = (added_by(steps.times, f * held, times) for f in (steps.oldest, steps.newest))
+        return least * (1.0 - _ROUNDING), most * (1.0 + _ROUNDING)
 
 
 def lean(sample: PoissonSample, quantities: tuple[Quantity, ...], inside: Range | None = None) -> Leaning | None:
@@ -206,12 +189,7 @@ def lean(sample: PoissonSample, quantities: tuple[Quantity, ...], inside: Range 
     known = sample.totals
     if known is None or not len(sample):
         return None
-    key = (quantities, inside)
-    if key not in sample.leanings:
-        if len(sample.leanings) >= _REMEMBERED:
-            sample.leanings.clear()
-        sample.leanings[key] = _lean(sample, known, quantities, inside)
-    found: Leaning | None = sample.leanings[key]
+    found: Leaning | None = sample.leanings.get((quantities, inside), lambda: _lean(sample, known, quantities, inside))
     return found
 
 
@@ -236,12 +214,16 @@ def _lean(
     # No edge lies inside a slice, whose total is of all of it; beyond all slices the sample may reach further.
     first, last = min(int(slices.begins[0]), int(sample.times[0])), max(int(slices.ends[-1]), int(sample.times[-1]) + 1)
     edges = distinct_sorted(np.concatenate([slices.begins, slices.ends, [first, last]]))
+    unknown, filled = np.zeros((2, len(edges) - 1), bool)
     at = np.searchsorted(edges, slices.begins)
+    unknown[at], filled[at] = ~usable, usable
+    unknown |= edges[:-1] <= slices.unknown_up_to
+    tree = SliceTree.over(edges, sample.times, unknown | filled)
     place = np.searchsorted(slices.begins, sample.times, side="right") - 1
     in_known = (place >= 0) & (sample.times < slices.ends[place]) & usable[place]
     matching = None if inside is None else inside.holds(sample.values)
-    rows, beta = _rows(sample, quantities, share * in_known, matching)
-    totals = np.zeros((len(quantities), len(edges) + 1))
+    rows, beta = _rows(sample, tree, quantities, share * in_known, matching)
+    totals = np.zeros((len(quantities), len(edges) - 1))
     for number, one in enumerate(quantities):
         own = slices
         if one.cap is not None:
@@ -252,15 +234,20 @@ def _lean(
         if one.column == VALUE:
             mass = (mass - one.base * own.sums[:, ROWS]) / one.scale
         counted = usable[np.searchsorted(slices.begins, own.begins)]
-        totals[number, np.searchsorted(edges, own.begins) + 1] = np.where(counted, mass, 0.0) * beta
-    totals = np.cumsum(totals, axis=1)[:, :-1]
-    unknown, filled = (_before(edges, at, which) for which in (~usable, usable))
-    if slices.unknown_up_to >= int(sample.times[0]):
-        unknown[np.searchsorted(edges, slices.unknown_up_to, side="right") :] += 1
-    largest = np.stack([_largest(sample, one, edges, known) for one in quantities])
-    repeated = most_rows(sample, known)
+        totals[number, np.searchsorted(edges, own.begins)] = np.where(counted, mass, 0.0) * beta
+    largest = np.stack([_largest(sample, one, edges, known)[:-1] for one in quantities])
     certain = known.unique and (quantities[0].column != VALUE or sample.least_value >= quantities[0].base)
-    return Leaning(rows, edges, totals, unknown, filled, largest, repeated, beta, inside is not None, certain)
+    return Leaning(
+        rows,
+        of_groups(np.add, totals),
+        of_groups(np.logical_or, unknown),
+        of_groups(np.logical_or, filled),
+        of_groups(np.maximum, largest),
+        most_rows(sample, known),
+        beta,
+        inside is not None,
+        certain,
+    )
 
 
 def _within(slices: Slices, sample: PoissonSample) -> Slices:
@@ -274,31 +261,25 @@ def most_rows(sample: PoissonSample, known: KnownTotals) -> float:
     return 1.0 if known.unique or sample.counts_rows else max(float(sample.most_rows), _LEAST_ROWS)
 
 
-def _before(edges: Ints, at: Ints, which: Flags) -> Ints:
-    """How many of the slices that begin at some edges lie before each edge."""
-    found = np.zeros(len(edges) + 1, np.int64)
-    found[at + 1] = which
-    return np.cumsum(found)[:-1]
-
-
 def _rows(
-    sample: PoissonSample, quantities: tuple[Quantity, ...], share: Floats, matching: Flags | None
+    sample: PoissonSample, tree: SliceTree, quantities: tuple[Quantity, ...], share: Floats, matching: Flags | None
 ) -> tuple[LeanRows, float]:
     """The rows with what is asked and what is in the totals of each; and β, by which both have to be multiplied."""
-    sizes = np.stack([_sizes(sample, one) for one in quantities])
+    columns = [_sizes(sample, one) for one in quantities]
+    sizes = columns[0][None] if len(columns) == 1 else np.stack(columns)  # without a copy where there is one
     asked = sizes if matching is None else sizes * matching
     repeats = sample.most_rows > 1 and not sample.counts_rows
     if repeats and sample.counts is not None:
         share = share * sample.counts
     elif share.min(initial=1.0) == 1.0 and matching is None:
-        return LeanRows(sample.times, asked, asked, sample.exclusion_probabilities), 1.0
+        return LeanRows(tree, asked, None, sample.exclusion_probabilities), 1.0
     counted = sizes * share
     beta = 1.0
     if repeats:
         spread = sample.exclusion_probabilities * counted[-1]
         both, squared = spread @ asked[-1], spread @ counted[-1]
         beta = float(both / squared) if squared > 0.0 else 1.0
-    return LeanRows(sample.times, asked, counted * beta, sample.exclusion_probabilities), beta
+    return LeanRows(tree, asked, counted * beta, sample.exclusion_probabilities), beta
 
 
 def _sizes(sample: PoissonSample, quantity: Quantity) -> Floats:

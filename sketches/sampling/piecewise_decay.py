@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Ints, Rows
+from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
 from sketches.decay import Decay
 from sketches.units import TimeUnit
 
@@ -70,7 +70,7 @@ def lay_out(decay: Decay, unit: TimeUnit, oldest_age: int, tolerance: float = TO
         if not coarse.any() or len(first) > _MOST_PIECES:
             break
         middle = first[coarse] + (last[coarse] - first[coarse] + 1) // 2
-        first = np.union1d(first, middle)
+        first = distinct_sorted(np.concatenate([first, middle]))
     positive = int(np.count_nonzero(start > 0))  # f never rises, so these pieces come first
     first, last, start, end = first[:positive], last[:positive], start[:positive], end[:positive]
     length = np.maximum(last - first, 1)
@@ -92,10 +92,12 @@ def _first_ages(decay: Decay, unit: TimeUnit, oldest_age: int) -> Ints:
     """Where the pieces begin at first: at ages spaced geometrically, and at the corners of the decay."""
     is_curve = math.isinf(decay.horizon) and not decay.breaks() and decay.spec != "none"
     pieces = _FIRST_PIECES_OF_CURVES if is_curve else _FIRST_PIECES
-    grid = np.unique(np.concatenate([[0], np.geomspace(1, oldest_age + 1, pieces).astype(np.int64), [oldest_age + 1]]))
+    grid = distinct_sorted(
+        np.concatenate([[0], np.geomspace(1, oldest_age + 1, pieces).astype(np.int64), [oldest_age + 1]])
+    )
     corners = np.array([edge * unit.denominator / unit.numerator for edge in decay.breaks()])
     corners = np.ceil(corners[corners <= oldest_age]).astype(np.int64)
-    return np.unique(np.concatenate([grid[grid <= oldest_age], corners]))
+    return distinct_sorted(np.concatenate([grid[grid <= oldest_age], corners]))
 
 
 def _coarse(

@@ -9,8 +9,7 @@ time, and another decay costs one dot product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,19 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Column, Floats, Ints, Rows, Words
-from sketches.errors import UnanswerableError
-from sketches.events import Extremes, Kind, Labels
-from sketches.hashing import hash_one
-from sketches.predicate import Predicate
+from sketches.events import Kind, Labels
+from sketches.fields import Fields, Known
+from sketches.predicate import Predicate, Range
+from sketches.recent import Recent
 from sketches.sampling.coefficients import Coefficients
+from sketches.sampling.field_values import Measures, with_values
 from sketches.sampling.known_totals import KnownTotals
 from sketches.sampling.ladder import Counts
-from sketches.sampling.nested_sample import NestedSample
+from sketches.sampling.restriction import matching, restricted
 from sketches.sampling.strata import Strata
 from sketches.sampling.value_classes import classes_of
 from sketches.units import TimeUnit
 
 _REMEMBERED_RANGES = 4  # ranges of values whose row numbers are remembered
+_REMEMBERED_SPLITS = 2  # fields by which rows were put in order
+_REMEMBERED_LEANINGS = 4  # questions of which what serves every decay is kept
 
 
 @dataclass(frozen=True)
@@ -57,74 +59,14 @@ class PoissonSample:
     counts: Counts | None = None  # how many rows were seen of each row's event; None: one
     totals: KnownTotals | None = None  # of all rows that were seen of the events that this is a sample of
     counts_rows: bool = False  # an event counts as often as it came
+    own_weights: Ints | None = None  # of each event, where `weights` say how often it counts; None: they are the same
+    fields: Fields = field(default_factory=Fields.none)
+    known: Known = field(default_factory=dict)  # of the fields of all events that this is a sample of
+    measures: Measures | None = None  # what is summed or averaged where that is not the value
+    codes: Rows | None = None  # the number of each row's group, where groups are asked one beside the other
 
     def __len__(self) -> int:
         return len(self.times)
-
-    @classmethod
-    def of_copies(
-        cls, copies: Sequence[NestedSample], unit: TimeUnit, kind: Kind, labels: Labels, extremes: Extremes
-    ) -> PoissonSample:
-        """The rows of the independent copies of one sketch, averaged."""
-        probabilities = [copy.inclusion_probabilities() for copy in copies]
-        times = np.concatenate([copy.times for copy in copies])
-        order = np.argsort(times, kind="stable") if len(copies) > 1 else np.arange(len(times))
-        probability = np.concatenate(probabilities)[order]
-        strata = [Strata.of(copy, len(copies), extremes) for copy in copies] if extremes.newest is not None else []
-        return cls(
-            times=times[order],
-            hashes=np.concatenate([copy.hashes for copy in copies])[order],
-            values=np.concatenate([copy.values for copy in copies])[order],
-            weights=np.concatenate([copy.weights for copy in copies])[order],
-            design_weights=1.0 / (probability * len(copies)),
-            exclusion_probabilities=1.0 - probability,
-            copy_numbers=np.concatenate([np.full(len(copy), i, np.int16) for i, copy in enumerate(copies)])[order],
-            strata=Strata.joined(strata),
-            unit=unit,
-            kind=kind,
-            labels=labels,
-            newest=extremes.newest,
-            least_value=extremes.least_value,
-            greatest_value=extremes.greatest_value,
-            least_weight=extremes.least_weight,
-            greatest_weight=extremes.greatest_weight,
-            lost_before=max(int(max(copy.weight_cuts[-1], copy.count_cuts[-1])) for copy in copies),
-        )
-
-    @classmethod
-    def side_by_side(cls, parts: Sequence[PoissonSample]) -> PoissonSample:
-        """Samples of different times (the epochs of a stream) as one; every row keeps its design weight."""
-        first = parts[0]
-        filled = [part for part in parts if part.newest is not None]
-        if not filled:
-            return first
-        times = np.concatenate([part.times for part in filled])
-        order = np.argsort(times, kind="stable")
-
-        def column(name: str) -> Column:
-            return np.concatenate([getattr(part, name) for part in filled])[order]
-
-        keys = [part.labels for part in filled]
-        values = column("values")
-        return cls(
-            times=times[order],
-            hashes=column("hashes"),
-            values=values,
-            weights=column("weights"),
-            design_weights=column("design_weights"),
-            exclusion_probabilities=column("exclusion_probabilities"),
-            copy_numbers=column("copy_numbers"),
-            strata=Strata.joined([part.strata for part in filled]),
-            unit=first.unit,
-            kind=filled[0].kind,
-            labels=Labels.merged(keys, values) if filled[0].kind is Kind.KEY else Labels.none(),
-            newest=max(part.newest for part in filled if part.newest is not None),
-            least_value=min(part.least_value for part in filled),
-            greatest_value=max(part.greatest_value for part in filled),
-            least_weight=min(part.least_weight for part in filled),
-            greatest_weight=max(part.greatest_weight for part in filled),
-            lost_before=max(part.lost_before for part in filled),
-        )
 
     @cached_property
     def each_once(self) -> PoissonSample:
@@ -135,6 +77,7 @@ class PoissonSample:
         return replace(
             self,
             weights=self.times_counted,
+            own_weights=self.event_weights,
             strata=replace(
                 strata,
                 unit_design_weight=strata.event_design_weight,
@@ -153,6 +96,7 @@ class PoissonSample:
         return replace(
             self,
             weights=self.weights * self.counts,
+            own_weights=self.event_weights,
             strata=replace(
                 strata,
                 unit_design_weight=strata.unit_design_weight * most,
@@ -163,6 +107,11 @@ class PoissonSample:
         )
 
     @property
+    def event_weights(self) -> Ints:
+        """The weight of each event, however often it counts."""
+        return self.weights if self.own_weights is None else self.own_weights
+
+    @property
     def most_rows(self) -> int:
         """How often that kept event came that came most often."""
         return 1 if self.counts is None else int(self.counts.max(initial=1))
@@ -170,61 +119,46 @@ class PoissonSample:
     @property
     def times_counted(self) -> Ints:
         """How often each event counts."""
-        return (
-            self.counts.astype(np.int64)
-            if self.counts_rows and self.counts is not None
-            else np.ones(len(self), np.int64)
-        )
+        if self.counts_rows and self.counts is not None:
+            return self.counts.astype(np.int64)
+        return np.ones(len(self), np.int64)
 
     @cached_property
     def value_classes(self) -> Ints:
         return classes_of(self.values)
 
     @cached_property
-    def leanings(self) -> dict[Any, Any]:
+    def leanings(self) -> Recent[Any]:
         """What `sketches.sampling.leaning` has made of these rows beside their totals."""
-        return {}
+        return Recent(_REMEMBERED_LEANINGS)
 
     def where(self, predicate: Predicate) -> PoissonSample:
         """The sample of the events that satisfy a predicate; the same object while the same one is asked for."""
         if not predicate:
             return self
-        if predicate not in self._restricted:
-            if len(self._restricted) >= _REMEMBERED_RANGES:
-                self._restricted.clear()
-            self._restricted[predicate] = self._where(predicate)
-        return self._restricted[predicate]
+        return self._restricted.get(predicate, lambda: restricted(self, predicate))
 
-    def _where(self, predicate: Predicate) -> PoissonSample:
-        matching = np.ones(len(self), bool)
-        if len(self):
-            self._refuse(predicate)
-        if predicate.ranges:
-            columns = {"value": self.values, "weight": self.weights}
-            matching &= predicate.holds(columns.__getitem__)
-        if predicate.key is not None:
-            matching &= self.values == np.uint64(hash_one(predicate.key))
-        value = predicate.range_of("value").closed(whole=self.kind is Kind.INTEGER)
-        weight = predicate.range_of("weight").closed(whole=True)
-        return replace(
-            self.take(np.flatnonzero(matching)),
-            least_value=min(max(self.least_value, value.low), self.greatest_value),
-            greatest_value=max(min(self.greatest_value, value.high), self.least_value),
-            least_weight=int(min(max(self.least_weight, weight.low), self.greatest_weight)),
-            greatest_weight=int(max(min(self.greatest_weight, weight.high), self.least_weight)),
-        )
+    def satisfying(self, predicate: Predicate) -> Rows:
+        """Numbers of the rows that satisfy a predicate; the same array while the same one is asked for."""
+        return self._satisfying.get(predicate, lambda: np.flatnonzero(matching(self, predicate)))
 
-    def _refuse(self, predicate: Predicate) -> None:
-        if self.kind is Kind.KEY and predicate.range_of("value"):
-            raise UnanswerableError("a range of values needs numbers, but this stream's values are text")
-        if self.kind is not Kind.KEY and predicate.key is not None:
-            raise UnanswerableError(f"the value is to be {predicate.key!r}, but this stream's values are numbers")
+    def compared_by(self, name: str) -> PoissonSample:
+        """The sample with another column in the place of the value, of the events of which that is known."""
+        return self if name == "value" else self._compared_by.get(name, lambda: with_values(self, name))
+
+    @property
+    def summed(self) -> Measures:
+        """What is summed of each row where it is not the weight."""
+        if self.measures is not None:
+            return self.measures
+        return Measures(self.values, self.least_value, self.greatest_value)
 
     def take(self, rows: Rows | slice) -> PoissonSample:
         """Some of the rows; what is known of unseen events stays."""
+        times = self.times[rows]
         return replace(
             self,
-            times=self.times[rows],
+            times=times,
             hashes=self.hashes[rows],
             values=self.values[rows],
             weights=self.weights[rows],
@@ -232,19 +166,34 @@ class PoissonSample:
             exclusion_probabilities=self.exclusion_probabilities[rows],
             copy_numbers=self.copy_numbers[rows],
             counts=None if self.counts is None else self.counts[rows],
+            own_weights=None if self.own_weights is None else self.own_weights[rows],
+            codes=None if self.codes is None else self.codes[rows],
+            fields=self.fields.take(rows, len(times)),
+            measures=None if self.measures is None else self.measures.take(rows),
             totals=None,
         )
 
     def since(self, begin: int) -> PoissonSample:
         """The sample of the events from this time on."""
-        strata = self.strata
-        alive = strata.newest >= begin
         rows = slice(int(np.searchsorted(self.times, begin, side="left")), len(self))
-        return replace(self.take(rows), strata=Strata(*(getattr(strata, one.name)[alive] for one in fields(Strata))))
+        return replace(self.take(rows), strata=self.strata.within(Range(begin)))
 
     @cached_property
-    def _restricted(self) -> dict[Predicate, PoissonSample]:
-        return {}
+    def _restricted(self) -> Recent[PoissonSample]:
+        return Recent(_REMEMBERED_RANGES)
+
+    @cached_property
+    def splits(self) -> Recent[Any]:
+        """What `sketches.sampling.split_sample` has made of these rows, by the name of a field."""
+        return Recent(_REMEMBERED_SPLITS)
+
+    @cached_property
+    def _compared_by(self) -> Recent[PoissonSample]:
+        return Recent(_REMEMBERED_RANGES)
+
+    @cached_property
+    def _satisfying(self) -> Recent[Rows]:
+        return Recent(_REMEMBERED_RANGES)
 
     @cached_property
     def expanded_weights(self) -> Floats:
@@ -269,19 +218,19 @@ class PoissonSample:
     @cached_property
     def mean_coefficients(self) -> Coefficients:
         """Those of Σ w·f, then those of Σ f, then their covariance."""
-        return self._over(self.expanded_weights, self.expanded_events)
+        return self.quotient_coefficients(self.expanded_weights, self.expanded_events)
 
     @cached_property
     def repeat_coefficients(self) -> Coefficients:
         """Those of Σ f over events, then those over their rows, then their covariance."""
         counts = 1.0 if self.counts is None else self.counts
-        return self._over(self.design_weights, self.design_weights * counts)
+        return self.quotient_coefficients(self.design_weights, self.design_weights * counts)
 
     def value_coefficients(self, sign: int, scale: float) -> Coefficients:
         """For Σ w·v·f over the values of one sign, as positive numbers in units of `scale`."""
         key = ("sum", sign, scale)
         if key not in self._of_values:
-            expanded = np.maximum(sign * (self.values / scale), 0.0) * self.expanded_weights
+            expanded = np.maximum(sign * (self.summed.values / scale), 0.0) * self.expanded_weights
             self._of_values[key] = self._coefficients(expanded)
         return self._of_values[key]
 
@@ -289,8 +238,9 @@ class PoissonSample:
         """For the mean of values by weight: the value less the least value, in units of `scale`, then the weight."""
         key = ("mean", 0, scale)
         if key not in self._of_values:
-            expanded = (self.values / scale - self.least_value / scale) * self.expanded_weights
-            self._of_values[key] = self._over(expanded, self.expanded_weights)
+            values, least, _ = self.summed
+            expanded = (values / scale - least / scale) * self.expanded_weights
+            self._of_values[key] = self.quotient_coefficients(expanded, self.expanded_weights)
         return self._of_values[key]
 
     @cached_property
@@ -302,7 +252,7 @@ class PoissonSample:
         variance = np.square(expanded) * self.exclusion_probabilities
         return Coefficients(self.times, np.stack([certain, expanded - certain]), np.stack([variance]))
 
-    def _over(self, expanded: Floats, divisor: Floats) -> Coefficients:
+    def quotient_coefficients(self, expanded: Floats, divisor: Floats) -> Coefficients:
         """Those of a quotient: of its top, of its bottom, and their covariance."""
         top, bottom = self._coefficients(expanded), self._coefficients(divisor)
         covariance = expanded * divisor * self.exclusion_probabilities
@@ -318,39 +268,41 @@ class PoissonSample:
         return np.argsort(self.values, kind="stable")
 
     @cached_property
+    def by_group_and_value(self) -> Rows:
+        """Row numbers in the order of groups and, within each, of values."""
+        assert self.codes is not None
+        return self.by_value[np.argsort(self.codes[self.by_value], kind="stable")]
+
+    @cached_property
     def sorted_values(self) -> Floats:
         return self.values[self.by_value].astype(np.float64)
 
     @cached_property
-    def coefficients_by_time(self) -> Floats:
-        """`weight_coefficients` as one array with a row each for the certain part, the sampled part, the variance."""
-        return np.concatenate([self.weight_coefficients.linear, self.weight_coefficients.squared])
+    def times_by_value(self) -> Ints:
+        return self.times[self.by_value]
 
     @cached_property
     def coefficients_by_value(self) -> Floats:
-        """The same in the order of values, and with a row for each row of the sample."""
-        return np.ascontiguousarray(self.coefficients_by_time[:, self.by_value].T)
+        """`weight_coefficients` in the order of values, a row each for certain part, sampled part and variance."""
+        return np.concatenate([self.weight_coefficients.linear, self.weight_coefficients.squared])[:, self.by_value]
 
     def blocks(self, stride: int) -> NDArray[np.int32]:
         """For each row the number of its block, where every `stride` rows in the order of values are one block."""
-        if stride not in self._blocks:
+
+        def find() -> NDArray[np.int32]:
             block = np.empty(len(self), np.int32)
             block[self.by_value] = np.arange(len(self)) // stride
-            self._blocks.clear()
-            self._blocks[stride] = block
-        return self._blocks[stride]
+            return block
+
+        return self._blocks.get(stride, find)
 
     @cached_property
-    def _blocks(self) -> dict[int, NDArray[np.int32]]:
-        return {}
+    def _blocks(self) -> Recent[NDArray[np.int32]]:
+        return Recent(1)
 
     def between(self, low: float | None, high: float | None) -> Rows:
         """Numbers of the rows with values in a closed range; the same array while the same range is asked for."""
-        if (low, high) not in self._ranges:
-            if len(self._ranges) >= _REMEMBERED_RANGES:
-                self._ranges.clear()
-            self._ranges[low, high] = self._between(low, high)
-        return self._ranges[low, high]
+        return self._ranges.get((low, high), lambda: self._between(low, high))
 
     def _between(self, low: float | None, high: float | None) -> Rows:
         if low is None:
@@ -359,8 +311,8 @@ class PoissonSample:
         return np.flatnonzero(above if high is None else above & (self.values <= high))
 
     @cached_property
-    def _ranges(self) -> dict[tuple[float | None, float | None], Rows]:
-        return {}
+    def _ranges(self) -> Recent[Rows]:
+        return Recent(_REMEMBERED_RANGES)
 
     def others(self, rows: Rows) -> Rows:
         """Numbers of the other rows; the same array while the same rows are asked for."""
@@ -376,10 +328,19 @@ class PoissonSample:
         return []
 
     @cached_property
+    def group_starts(self) -> Rows:
+        """In the order of values, where each distinct value begins."""
+        ordered = self.values[self.by_value]
+        new = np.ones(len(ordered), bool)
+        new[1:] = ordered[1:] != ordered[:-1]
+        return np.flatnonzero(new)
+
+    @cached_property
     def groups(self) -> tuple[Column, Rows]:
         """The distinct values, and for each row the number of its value among them."""
-        distinct, codes = np.unique(self.values, return_inverse=True)
-        return distinct, codes
+        starts, codes = self.group_starts, np.empty(len(self), np.intp)
+        codes[self.by_value] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(self))))
+        return self.values[self.by_value[starts]], codes
 
     @cached_property
     def ranked(self) -> PoissonSample:

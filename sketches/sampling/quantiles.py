@@ -16,9 +16,10 @@ import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
-from sketches.sampling.horvitz_thompson import FEW_TIMES, MANY_ROWS, MOST_ERROR, DecayFactors, sums_by_group
+from sketches.sampling.horvitz_thompson import FEW_TIMES, MANY_ROWS, MOST_ERROR, sums_by_value
 from sketches.sampling.intervals import Total, Unseen, share_bounds
 from sketches.sampling.poisson_sample import PoissonSample
+from sketches.sampling.time_tree import rows_that_count
 from sketches.sampling.value_grid import grid_of, stride_of
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it
@@ -78,16 +79,13 @@ def _sweeps_by_row(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float)
     """With f of each row; every row is a checkpoint, unless there are very many."""
     rows = len(sample)
     stride = max(1, rows // _CHECKPOINTS_OF_ONE_TIME) if rows >= MANY_ROWS else 1
-    checkpoints, block = _checkpoints(rows, stride), sample.blocks(stride).astype(np.intp)
-    sums, used = np.empty((3, len(as_of), len(checkpoints))), np.empty(len(as_of), np.int64)
+    checkpoints, starts = _checkpoints(rows, stride), np.arange(0, rows, stride)
+    sums = np.empty((3, len(as_of), len(checkpoints)))
+    first, last = rows_that_count(sample.times, sample.unit, decay, as_of)
     for at, moment in enumerate(as_of.tolist()):
-        decayed = DecayFactors.at(sample.times, moment, decay, sample.unit)
-        sums[:, at], used[at] = (
-            sums_by_group(sample, decayed, block, len(checkpoints)),
-            np.count_nonzero(decayed.factors),
-        )
+        sums[:, at] = sums_by_value(sample, decay, moment, starts)
     sums = np.cumsum(sums, axis=2)
-    return _Sweeps(checkpoints, sums, _reached(sample, decay, as_of, phi, stride, sums[0] + sums[1]), used, 0.0)
+    return _Sweeps(checkpoints, sums, _reached(sample, decay, as_of, phi, stride, sums[0] + sums[1]), last - first, 0.0)
 
 
 def _sweeps_by_grid(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float) -> _Sweeps:
@@ -120,8 +118,7 @@ def _reached(sample: PoissonSample, decay: Decay, as_of: Ints, phi: float, strid
 
 def sweep(sample: PoissonSample, decay: Decay, as_of: int) -> Floats:
     """At one time the cumulated certain part, sampled part and variance after each row in the order of values."""
-    decayed = DecayFactors.at(sample.times, as_of, decay, sample.unit)
-    return np.cumsum(sums_by_group(sample, decayed, sample.blocks(1).astype(np.intp), len(sample)), axis=1)
+    return np.cumsum(sums_by_value(sample, decay, as_of, np.arange(len(sample))), axis=1)
 
 
 def quantiles_of_sweep(
@@ -158,7 +155,7 @@ def _limits(
         lower, upper = share_bounds(part, everything.without(part), confidence)
         return upper >= goal, lower >= goal
 
-    possible, sure = _first_of_both(may_have_reached_and_has, times, len(checkpoints))
+    possible, sure = first_of_both(may_have_reached_and_has, times, len(checkpoints))
     zero = np.zeros(times)
     none = Total(zero, zero, zero, whole.unseen, whole.unseen_variance, whole.table_error)
     below_all = share_bounds(none, whole, confidence)[1] >= goal[:, 0]
@@ -170,7 +167,7 @@ def _limits(
     return lower, upper
 
 
-def _first_of_both(holds: Callable[[Rows], tuple[Flags, Flags]], times: int, length: int) -> tuple[Rows, Rows]:
+def first_of_both(holds: Callable[[Rows], tuple[Flags, Flags]], times: int, length: int) -> tuple[Rows, Rows]:
     """For each time the first index at which each of two monotone conditions holds; `length` where it never does.
 
     Both are searched at once with several probes a round, because a call costs more than the numbers in it.

@@ -25,6 +25,11 @@ _ROWS_A_SLICE: Final = {"by_source": 8, "by_class": 24}  # kept rows for each sl
 _FEW: Final = {"by_source": 3_000, "by_class": 1_000}  # slices that it may have however few rows are kept
 
 
+def slices_by_source(kept: int) -> int:
+    """How many slices the sources may have together, beside so many kept rows."""
+    return max(_FEW["by_source"], kept // _ROWS_A_SLICE["by_source"])
+
+
 @dataclass(frozen=True, slots=True)
 class RowTotals:
     """Totals for all sources by hour, for each source (its number in the sample's list), for each class of values."""
@@ -40,8 +45,7 @@ class RowTotals:
 
         if kept is None:
             return cls(*count_rows(events, sources, hour_length(unit)))
-        most = max(_FEW["by_source"], kept // _ROWS_A_SLICE["by_source"])
-        too_many = int(sources.max(initial=-1)) >= most
+        too_many = int(sources.max(initial=-1)) >= slices_by_source(kept)
         counts = count_rows(events, np.zeros_like(sources) if too_many else sources, hour_length(unit))
         by_source = SliceTotals.nothing(unit, NEVER) if too_many else counts.by_source
         return cls(counts.hourly, by_source, counts.by_class).fitted(kept)

@@ -16,23 +16,26 @@ from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Scope, Sketch
+from sketches.family import Abilities, Scope, Sketch
+from sketches.fields import Known, KnownField, known_together
 from sketches.parts import HourTotals, Parts, SliceLengths
-from sketches.predicate import COLUMNS
+from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.batches import in_order, newest_first, rows_worth_keeping, trim, with_fine
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.expected_widths import sample_width
-from sketches.sampling.extremes_left import extremes_left
 from sketches.sampling.ladder import NO_CUT, Codes, Cuts, LadderRows
 from sketches.sampling.ladder_parameters import DEFAULT_DETAIL, LEAST_CAPACITY, LadderParameters
-from sketches.sampling.ladder_sample import rows_of_epochs, sample_of_ladder, with_repeats
+from sketches.sampling.ladder_sample import Facts, rows_of_epochs, sample_by_source, sample_of_ladder, with_repeats
+from sketches.sampling.restriction import COLUMNS
 from sketches.sampling.row_totals import RowTotals
 from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open_sample, seal_sample
 from sketches.sampling.sampling_number import DEFAULT_BITS
 from sketches.sampling.segments import joined, read_segment, write_segments
+from sketches.sampling.split_sample import SplitSample, split_by_field
+from sketches.sampling.unremembered import unnamed, unremembered
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import AGGREGATES
 
@@ -77,12 +80,15 @@ class Sample(Sketch):
     abilities: ClassVar[Abilities] = Abilities(
         AGGREGATES,
         of_value=True,
-        columns=frozenset(COLUMNS),
+        columns=COLUMNS,
+        fields=True,
+        any_predicate=True,
         mean_threshold=True,
         last_events=True,
         curves=True,
         forgives_repeats=True,
         tells_repeats=True,
+        by_source=True,
         joint_lists=True,
     )
 
@@ -94,6 +100,7 @@ class Sample(Sketch):
     labels: Labels = field(repr=False)
     extremes: Extremes
     totals: RowTotals | None = field(default=None, repr=False)  # of all rows seen; None: they were not counted
+    known: Known = field(default_factory=dict, repr=False)  # of the fields of all events, by name
 
     @classmethod
     def build(
@@ -152,7 +159,9 @@ class Sample(Sketch):
                 rows, cuts = trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
         totals = RowTotals.of(events, sources, parameters.unit, len(rows)) if counting_rows else None
-        return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals)
+        rows = replace(rows, fields=rows.fields.settled())
+        known = {name: KnownField.of(events.fields[name]) for name in events.fields} if len(events) else {}
+        return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals, known)
 
     @classmethod
     def partial(cls, events: Events, sources: Codes, names: Sequence[str], **settings: Any) -> Sample:
@@ -171,10 +180,12 @@ class Sample(Sketch):
         parts = [sketch._renumbered(names, parameters) for sketch in seen]
         cuts = with_fine(Cuts.highest([cut for _, cut in parts]), extremes, parameters)
         rows, cuts = trim(LadderRows.together([part for part, _ in parts]), cuts, parameters)
+        rows = replace(rows, fields=rows.fields.settled())
         labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
         counted = [(one.totals, one._numbers(names), one.extremes.newest or 0) for one in seen]
         totals = RowTotals.union(counted, parameters.unit, len(rows))
-        return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, totals)
+        known = known_together([(one.known, one.extremes.oldest, one.extremes.newest) for one in seen])
+        return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, totals, known)
 
     def _renumbered(self, names: tuple[str, ...], parameters: LadderParameters) -> tuple[LadderRows, Cuts]:
         """The rows with the numbers of sources in a longer list, and the cuts as settings from now on need them.
@@ -217,11 +228,26 @@ class Sample(Sketch):
             self.cuts,
             places,
             self.parameters,
-            (self.kind, self.labels, self.extremes),
+            self._facts,
             None if self.totals is None else self.totals.known(places if some else None),
         )
-        counted = self.totals is not None and self.totals.unknown_up_to == NO_CUT
-        return AskableSample(with_repeats(sample, repeats, counted=counted), self.parameters, some_sources=some)
+        return AskableSample(with_repeats(sample, repeats, self.totals), self.parameters, some_sources=some)
+
+    def by_source(self, names: Sequence[str], repeats: Repeats = Repeats.FORGIVEN) -> SplitSample:
+        places = self._places(names)
+        assert places is not None
+        sample, complete = sample_by_source(self.rows, self.cuts, places, self.parameters, self._facts, self.totals)
+        askable = AskableSample(with_repeats(sample, repeats, self.totals), self.parameters, some_sources=True)
+        return SplitSample(askable, tuple(self.names[at] for at in places), complete)
+
+    @classmethod
+    def by_field(cls, askable: AskableSample, name: str) -> SplitSample:
+        found: SplitSample = askable.sample.splits.get(name, lambda: split_by_field(askable, name))
+        return found
+
+    @property
+    def _facts(self) -> Facts:
+        return Facts(self.kind, self.labels, self.extremes, self.known)
 
     def answer(self, question: Question, *, other: Sample | None = None) -> Estimate:
         """The answer with its interval; `other` is the second sketch of an inner product."""
@@ -236,7 +262,7 @@ class Sample(Sketch):
     @property
     def _head(self) -> SampleHead:
         seen = None if self.totals is None else Seen.of(self.totals, self.rows)
-        return SampleHead(self.kind, self.extremes, self.labels, self.names, self.cuts, seen)
+        return SampleHead(self.kind, self.extremes, self.labels, self.names, self.cuts, seen, self.known)
 
     def to_bytes(self) -> bytes:
         segments = self.parts(_ONE_EPOCH).segments
@@ -279,10 +305,10 @@ class Sample(Sketch):
         columns = (head.cuts, head.names, head.kind, head.labels, head.extremes)
         totals = None if head.seen is None else head.seen.totals
         if rows is None:
-            return cls(parameters, LadderRows.empty(head.kind.dtype), *columns, totals)
+            return cls(parameters, LadderRows.empty(head.kind.dtype), *columns, totals, head.known)
         if head.seen is not None:
             rows = replace(rows, counts=head.seen.counts(len(rows)))
-        return cls(parameters, rows, *columns, totals)
+        return cls(parameters, rows, *columns, totals, head.known)
 
     @classmethod
     def is_earlier(cls, payload: bytes) -> bool:
@@ -291,6 +317,9 @@ class Sample(Sketch):
     def kept_share(self, times: Ints) -> Floats:
         _, levels = self.cuts.levels_at(times)
         return np.where(times > self.cuts.fine, 1.0, np.exp2(-levels.astype(np.float64)))
+
+    def known_fields(self) -> Known:
+        return self.known
 
     def hour_totals(self) -> HourTotals | None:
         return None if self.totals is None else self.totals.hours()
@@ -341,40 +370,11 @@ class Sample(Sketch):
         totals = None if self.totals is None else self.totals.without(begin, end, places)
         found = replace(self, rows=rows, labels=Labels.kept([self.labels], self.kind, [rows.values]), totals=totals)
         if for_good:
-            found = found._unremembered()
+            found = unremembered(found, Sample._of(Events.of([], []), self.parameters))
         oldest, newest = self.extremes.oldest, self.extremes.newest
         if sources is None or oldest is None or newest is None or begin > oldest or end <= newest:
             return found
-        return found._unnamed(set(sources))
-
-    def _unremembered(self) -> Sample:
-        """The sketch, some of whose rows were taken out, without what it knew of all events before."""
-        gone_until = int(self.cuts.of_count[0])
-        extremes = extremes_left(self.extremes, self.rows, self.kind, gone_until)
-        if gone_until != NO_CUT:
-            newest = self.cuts.fine if extremes.newest is None else extremes.newest
-            return replace(self, extremes=extremes, cuts=replace(self.cuts, fine=min(self.cuts.fine, newest)))
-        if extremes.newest is None:
-            return Sample._of(Events.of([], []), self.parameters)
-        silent = set(self.names) - {self.names[at] for at in np.unique(self.rows.sources).tolist()}
-        found = replace(self, extremes=extremes)._unnamed(silent)
-        cuts = with_fine(Cuts.none(len(found.cuts.of_sources)), extremes, self.parameters)
-        rows, cuts = trim(found.rows, cuts, self.parameters)
-        return replace(found, rows=rows, cuts=cuts)
-
-    def _unnamed(self, forgotten: set[str]) -> Sample:
-        """The sketch without the names of some sources, which have no rows."""
-        left = np.array([at for at, name in enumerate(self.names) if name not in forgotten], np.intp)
-        numbers = np.zeros(len(self.names), np.int32)
-        numbers[left] = np.arange(len(left), dtype=np.int32)
-        cuts = replace(self.cuts, of_sources=self.cuts.of_sources[left]) if len(self.cuts.of_sources) else self.cuts
-        rows = replace(self.rows, sources=numbers[self.rows.sources])
-        totals = self.totals
-        if totals is not None:
-            kept = np.full(len(self.names), -1, np.int64)
-            kept[left] = np.arange(len(left))
-            totals = totals.renumbered(kept)
-        return replace(self, rows=rows, cuts=cuts, names=tuple(self.names[at] for at in left), totals=totals)
+        return unnamed(found, set(sources))
 
     def _places(self, sources: Sequence[str] | None) -> Rows | None:
         """The numbers of some sources; None: of all of them."""

@@ -1,13 +1,14 @@
 """The bytes of a sample: a head that concerns the whole stream, and the segments of its rows.
 
 The head has the kind of values, what is known of all events, the labels of keys, the names of sources, and the cuts.
-Segments hold numbers of labels and names; `docs/wire-format.md` has the layout.
+Where events have fields, it also has what is known of each field of all events. Segments hold numbers of labels and
+names; `docs/wire-format.md` has the layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -18,7 +19,9 @@ from sketches.encoding.bodies import read_cuts, read_head, write_cuts, write_hea
 from sketches.encoding.byte_planes import read_block, read_planes, write_block, write_planes
 from sketches.encoding.envelope import Envelope, Reader, Writer, seal
 from sketches.errors import CorruptError
+from sketches.event_rules import MAX_TIME, MAX_VALUE, MOST_FIELDS
 from sketches.events import Extremes, Kind, Labels
+from sketches.fields import FieldKind, Known, KnownField, name_fault
 from sketches.sampling.askable_sample import FAMILY
 from sketches.sampling.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows
 from sketches.sampling.ladder_parameters import LadderParameters
@@ -28,6 +31,7 @@ from sketches.units import TimeUnit
 SAMPLE_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch
 COUNTED_FORMAT: Final = 4  # of a sample that has counted all rows by the hour
 TOTALS_FORMAT: Final = 5  # and by source and class of value
+FIELDS_FORMAT: Final = 6  # and whose events have fields
 _MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
 _MOST_ROWS: Final = 1 << 28
 _MOST_COUNT: Final = int(np.iinfo(np.int32).max)
@@ -85,6 +89,14 @@ class SampleHead:
     names: tuple[str, ...]
     cuts: Cuts
     seen: Seen | None = None
+    known: Known = field(default_factory=dict)  # of the fields, by name
+
+    @property
+    def version(self) -> int:
+        """The format that it is written in."""
+        if self.known:
+            return FIELDS_FORMAT
+        return SAMPLE_FORMAT if self.seen is None else TOTALS_FORMAT
 
     def to_bytes(self) -> bytes:
         writer = Writer()
@@ -97,8 +109,12 @@ class SampleHead:
         writer.i64(self.cuts.fine)
         for cut in self.cuts.of_sources.tolist():
             writer.i64(cut)
+        if self.known:
+            writer.u8(self.seen is not None)
         if self.seen is not None:
             self.seen.write(writer)
+        if self.known:
+            _write_known(writer, self.known)
         return writer.to_bytes()
 
     @classmethod
@@ -113,10 +129,12 @@ class SampleHead:
         of_weight, of_count = read_cuts(reader, NO_CUT, LEVELS), read_cuts(reader, NO_CUT, LEVELS)
         fine = reader.i64()
         of_sources = [reader.i64() for _ in range(len(names) if parameters.per_source else 0)]
-        seen = Seen.read(reader, parameters.unit) if reader.version >= COUNTED_FORMAT else None
+        counted = reader.u8() == 1 if reader.version >= FIELDS_FORMAT else reader.version >= COUNTED_FORMAT
+        seen = Seen.read(reader, parameters.unit) if counted else None
+        known = _read_known(reader) if reader.version >= FIELDS_FORMAT else {}
         reader.done()
         cuts = Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine)
-        return cls(kind, extremes, labels, names, cuts, seen)
+        return cls(kind, extremes, labels, names, cuts, seen, known)
 
     def numbered(self, rows: LadderRows) -> LadderRows:
         """The rows as they are stored: with the number of its label for each key."""
@@ -147,8 +165,7 @@ def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequen
     writer.varint(len(segments))
     for segment in segments:
         writer.blob(segment)
-    version = SAMPLE_FORMAT if head.seen is None else TOTALS_FORMAT
-    return seal(FAMILY, version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+    return seal(FAMILY, head.version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
 
 def open_sample(envelope: Envelope) -> tuple[LadderParameters, SampleHead, list[bytes]]:
@@ -163,6 +180,43 @@ def open_sample(envelope: Envelope) -> tuple[LadderParameters, SampleHead, list[
     segments = [reader.blob() for _ in range(_checked_count(reader))]
     reader.done()
     return parameters, head, segments
+
+
+def _write_known(writer: Writer, known: Known) -> None:
+    writer.u8(len(known))
+    for name, one in sorted(known.items()):
+        writer.blob(name.encode())
+        writer.u8(tuple(FieldKind).index(one.kind))
+        has_numbers, has_unknown = one.least <= one.greatest, one.unknown_since is not None
+        writer.u8(has_numbers + 2 * has_unknown)
+        if has_numbers:
+            writer.f64(one.least)
+            writer.f64(one.greatest)
+        if one.unknown_since is not None and one.unknown_until is not None:
+            writer.i64(one.unknown_since)
+            writer.i64(one.unknown_until)
+
+
+def _read_known(reader: Reader) -> dict[str, KnownField]:
+    count = reader.u8()
+    found: dict[str, KnownField] = {}
+    for _ in range(count):
+        name, kind, holds = reader.blob().decode(errors="replace"), reader.u8(), reader.u8()
+        if name_fault(name) is not None or kind >= len(FieldKind) or holds > 3:
+            raise CorruptError(f"a sample has a field {name[:40]!r} of kind {kind}")
+        one = KnownField(tuple(FieldKind)[kind])
+        if holds & 1:
+            one = one._replace(least=reader.f64(), greatest=reader.f64())
+            if not -MAX_VALUE <= one.least <= one.greatest <= MAX_VALUE:
+                raise CorruptError(f"field {name!r} of a sample lies between {one.least} and {one.greatest}")
+        if holds & 2:
+            one = one.without(reader.i64(), reader.i64())
+            if not -MAX_TIME <= (one.unknown_since or 0) <= (one.unknown_until or 0) <= MAX_TIME:
+                raise CorruptError(f"field {name!r} of a sample is unknown for times out of range")
+        found[name] = one
+    if count > MOST_FIELDS or len(found) < count or list(found) != sorted(found):
+        raise CorruptError("the fields of a sample are too many, or not in order")
+    return found
 
 
 def _checked_count(reader: Reader) -> int:

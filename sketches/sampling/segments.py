@@ -8,6 +8,9 @@ Its columns are which rows begin an event (the others are the same event from an
 the steps between times, the exponents of u, the mantissas of u, those of one exponent together at just their bits,
 values and weights; then of each row its source. Keys and sources are numbers in lists of the head.
 `sketches.encoding.byte_planes` writes them. About 7.5 bytes a row, 6 where all weights are 1.
+
+Format 2 has the fields of each event behind that (`sketches.sampling.field_bytes`). They are read when they are asked
+for.
 """
 
 from __future__ import annotations
@@ -33,13 +36,16 @@ from sketches.encoding.byte_planes import (
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME, MAX_WEIGHT
 from sketches.events import Kind
+from sketches.fields import Fields
 from sketches.parts import Segment
+from sketches.sampling.field_bytes import read_fields, write_fields
 from sketches.sampling.ladder import LadderRows
 from sketches.sampling.sampling_number import MOST_EXPONENT, exponents, mantissa_bits
 
 SEGMENT_ROWS: Final = 1 << 15
 _MAGIC: Final = b"wseg"
 _FORMAT: Final = 1
+_FIELDS_FORMAT: Final = 2  # of rows that have fields
 _HEAD: Final = struct.Struct("<4sBBBIq")
 _CHECKSUM: Final = 8
 _MOST_SOURCE: Final = 0x7FFFFFFF
@@ -79,8 +85,9 @@ def write_segment(rows: LadderRows, kind: Kind, bits: int) -> Segment:
     begins = rows.first_of_event
     events = rows if begins.all() else rows.take(begins)
     level = exponents(events.hashes)
+    form = _FIELDS_FORMAT if rows.fields else _FORMAT
     body = [
-        _HEAD.pack(_MAGIC, _FORMAT, list(Kind).index(kind), bits, len(rows), first),
+        _HEAD.pack(_MAGIC, form, list(Kind).index(kind), bits, len(rows), first),
         write_block(np.packbits(begins).tobytes()),
         write_planes(np.diff(events.times, prepend=first).view(np.uint64)),
         write_block(level.tobytes()),
@@ -88,6 +95,7 @@ def write_segment(rows: LadderRows, kind: Kind, bits: int) -> Segment:
         write_planes(_from_values(events.values, kind)),
         write_planes(events.weights.view(np.uint64) ^ np.uint64(1)),
         write_planes(rows.sources.astype(np.uint64)),
+        write_fields(events.fields) if events.fields else b"",
     ]
     content = b"".join(body)
     return Segment(first, int(rows.times[-1]), len(rows), content + _checksum(content))
@@ -99,7 +107,9 @@ def joined(segments: Sequence[tuple[LadderRows, Kind]]) -> tuple[LadderRows, Kin
     if len(set(kinds)) > 1:
         raise CorruptError(f"segments hold values of different kinds: {', '.join(sorted(set(kinds)))}")
     columns = zip(*(part.columns for part in parts), strict=True)
-    return LadderRows(*(np.concatenate(column) for column in columns)), kinds[0]
+    times, hashes, values, weights, sources = (np.concatenate(column) for column in columns)
+    fields = Fields.together([part.fields or Fields.none(len(part)) for part in parts])
+    return LadderRows(times, hashes, values, weights, sources, fields=fields), kinds[0]
 
 
 def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
@@ -110,8 +120,8 @@ def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
     if bytes(data[-_CHECKSUM:]) != _checksum(data[:-_CHECKSUM]):
         raise CorruptError("the checksum of a segment does not match: its bytes were changed after it was written")
     _, form, kind_number, bits, count, first = _HEAD.unpack_from(data)
-    if form != _FORMAT:
-        raise CorruptError(f"a segment has format {form}; this wane knows {_FORMAT}")
+    if form not in (_FORMAT, _FIELDS_FORMAT):
+        raise CorruptError(f"a segment has format {form}; this wane knows {_FORMAT} and {_FIELDS_FORMAT}")
     if kind_number >= len(Kind) or not 0 < count <= _MOST_ROWS:
         raise CorruptError(f"a segment of {count} rows is empty or too large, or its kind of values is unknown")
     kind = list(Kind)[kind_number]
@@ -133,6 +143,7 @@ def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
     values, position = read_planes(data, position, events)
     weights, position = read_planes(data, position, events)
     sources, position = read_planes(data, position, count)
+    fields, position = read_fields(data, position, events) if form == _FIELDS_FORMAT else (Fields.none(), position)
     if position != len(data):
         raise CorruptError(f"a segment has {len(data) - position} bytes too many")
     weights ^= np.uint64(1)
@@ -142,8 +153,9 @@ def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:
     if events < count:  # rows of one event that other sources report
         of_event = np.cumsum(begins) - 1
         times, hashes, numbers, units = (column[of_event] for column in columns)
-        return LadderRows(times, hashes, numbers, units, sources.astype(np.int32)), kind
-    return LadderRows(*columns, sources.astype(np.int32)), kind
+        fields = fields.take(of_event, count)
+        return LadderRows(times, hashes, numbers, units, sources.astype(np.int32), fields=fields), kind
+    return LadderRows(*columns, sources.astype(np.int32), fields=fields), kind
 
 
 def _checksum(content: bytes | memoryview) -> bytes:

@@ -158,7 +158,7 @@ class SliceTotals:
 
     def without(self, begin: int, end: int, groups: Rows | None = None, *, wholly: bool = True) -> SliceTotals:
         """The totals without the rows of a stretch of time, of all groups or some or, if not `wholly`, without some."""
-        begins, ends = self._times()
+        begins, ends = self.times()
         touched = (ends > begin) & (begins < end)
         if groups is not None:
             touched &= np.isin(self.groups, groups)
@@ -171,7 +171,7 @@ class SliceTotals:
 
         Hours that `other` does not have as such are unknown afterwards, and so are those that the stretch cuts.
         """
-        begins, ends = self._times()
+        begins, ends = self.times()
         touched = (ends > begin) & (begins < end)
         inside = touched & (begins >= begin) & (ends <= end)
         known = inside & (begins > other.unknown_up_to)
@@ -206,7 +206,7 @@ class SliceTotals:
         some = self.take(shares > 0.0)
         return replace(some, sums=some.sums * shares[shares > 0.0][:, None]).together()
 
-    def _times(self) -> tuple[Ints, Ints]:
+    def times(self) -> tuple[Ints, Ints]:
         """Where each slice begins and ends."""
         return self.starts * self.length, (self.starts + (1 << self._levels())) * self.length
 
@@ -219,7 +219,7 @@ class SliceTotals:
 
     def slices(self) -> Slices:
         """Those of a table with one group."""
-        return Slices(*self._times(), self.sums, self.unknown_up_to)
+        return Slices(*self.times(), self.sums, self.unknown_up_to)
 
     def write(self, writer: Writer) -> None:
         writer.i64(self.unknown_up_to)

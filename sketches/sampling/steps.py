@@ -9,11 +9,24 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints
-from sketches.sampling.piecewise_decay import NEGLIGIBLE, TOLERANCE, PiecewiseDecay
-from sketches.sampling.residuals import Parabolas, Steps
+from sketches.arrays import Floats, Ints, Rows
+from sketches.decay import Decay
+from sketches.sampling.piecewise_decay import PiecewiseDecay, lay_out
+from sketches.units import TimeUnit
 
-_TOGETHER: Final = 6  # pieces of a table that may be one parabola
+_MEAN_TOLERANCE: Final = 1e-3  # relative to f: a mean serves as well where it is off
+
+
+class Steps(NamedTuple):
+    """A step function g of time for each as-of time: step i begins at `begins[i]` and ends before `ends[i]`.
+
+    Steps of one as-of time, `at[i]` by number, stand one after the other, in the order of time and without a gap.
+    """
+
+    at: Ints
+    begins: Ints
+    ends: Ints
+    heights: Floats
 
 
 class SteppedDecay(NamedTuple):
@@ -29,41 +42,9 @@ class SteppedDecay(NamedTuple):
     oldest: Floats
 
 
-def parabolas(table: PiecewiseDecay) -> Parabolas:
-    """Neighbouring pieces of a table taken together where one parabola goes through all of their ends.
-
-    Where none does, as at a jump, the pieces stay as they are. What counts next to nothing beside a new event is left
-    out.
-    """
-    pieces = int(np.count_nonzero(table.height > NEGLIGIBLE * table.height[:1]))  # f never rises: these come first
-    if pieces == 0:
-        return Parabolas(table.first[:1], 0.0)
-    group = np.arange(pieces) // _TOGETHER
-    begins, after = np.arange(0, pieces, _TOGETHER), np.minimum(np.arange(0, pieces, _TOGETHER) + _TOGETHER, pieces)
-    newest, oldest = table.first[begins], table.first[after] - 1
-    middle = (newest + oldest) // 2
-    ends = [f_at(table, ages) for ages in (newest, middle, oldest)]
-    off = np.zeros(len(begins))
-    for ages in (table.first[:pieces], table.first[1 : pieces + 1] - 1):
-        exact = f_at(table, ages)
-        curve = _through((newest[group], middle[group], oldest[group]), [end[group] for end in ends], ages)
-        np.maximum.at(off, group, np.abs(curve - exact) / np.maximum(exact, NEGLIGIBLE))
-    together = off <= TOLERANCE
-    kept = ~together[group] | (np.arange(pieces) % _TOGETHER == 0)
-    error = 2.0 * float(off[together].max(initial=0.0))
-    if not together.all():
-        error = max(error, table.relative_error)
-    return Parabolas(np.append(table.first[:pieces][kept], table.first[pieces]), error)
-
-
-def _through(ages: tuple[Ints, Ints, Ints], heights: list[Floats], at: Ints) -> Floats:
-    """The parabola through three points, two of which or all may be one."""
-    newest, middle, oldest = (one.astype(np.float64) for one in ages)
-    first, second, last = heights
-    to_middle, to_oldest = np.maximum(middle - newest, 1.0), np.maximum(oldest - newest, 1.0)
-    slope = (second - first) / to_middle
-    bend = ((last - first) / to_oldest - slope) / np.maximum(oldest - middle, 1.0)
-    return np.asarray(first + (at - newest) * (slope + bend * (at - middle)))
+def added_by(at: Ints | Rows, amounts: Floats, times: int) -> Floats:
+    """The sum of the amounts of each as-of time, which are given by number."""
+    return np.bincount(at, amounts, times).astype(np.float64, copy=False)
 
 
 def stepped(edges: Ints, as_of: Ints, table: PiecewiseDecay, ages: Ints) -> SteppedDecay:
@@ -85,6 +66,13 @@ def stepped(edges: Ints, as_of: Ints, table: PiecewiseDecay, ages: Ints) -> Step
     newest = f_at(table, np.maximum(moments - ends + 1, 0))
     oldest = np.where(ends <= moments + 1, f_at(table, moments - begins), 0.0)
     return SteppedDecay(Steps(number, begins, ends, heights), first, last, newest, oldest)
+
+
+def mean_between(decay: Decay, unit: TimeUnit, as_of: Ints, begins: Ints, ends: Ints) -> Floats:
+    """The mean of f, as of each time, over a stretch of time that has begun by then; f is 0 at what is newer."""
+    oldest = int((as_of - begins).max(initial=0))
+    table = lay_out(decay, unit, (1 << oldest.bit_length()) - 1, _MEAN_TOLERANCE)
+    return (_sum_up_to(table, as_of - begins) - _sum_up_to(table, as_of - ends)) / (ends - begins)
 
 
 def f_at(table: PiecewiseDecay, ages: Ints) -> Floats:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from sketches.arrays import Floats, Ints, distinct_sorted
 from sketches.events import Extremes
+from sketches.predicate import Range
 from sketches.sampling.ladder import Cuts
 from sketches.sampling.nested_sample import NestedSample
 from sketches.sampling.range_sample import LEVEL_PROBABILITY, LEVELS
@@ -74,6 +75,13 @@ class Strata:
             unit_exclusion_probability=1.0 - np.exp2(-unit_levels),
             event_exclusion_probability=1.0 - np.exp2(-event_levels),
         )
+
+    def within(self, times: Range) -> Strata:
+        """Those that reach into a range of times with ends that belong to it."""
+        if not times:
+            return self
+        inside = (self.newest >= times.low) & (self.oldest <= times.high)
+        return Strata(*(getattr(self, one.name)[inside] for one in fields(self)))
 
     def kept_at(self, moment: int) -> float:
         """The share of the events of a time that is kept; where stretches overlap, the least."""

@@ -3,8 +3,9 @@
 One event that was not kept could change such a sum by the greatest value over its probability, and an interval has to
 allow for it. How much the values of the highest classes add up to is known, though, slice by slice: the decay lies
 between its ends within a slice, so their decayed sum has limits that hold always. So the highest classes are bounded by
-their totals and the others are estimated from the sample. From which class on is fixed by the totals alone, where both
-parts together are expected to be the narrowest.
+their totals and the others are estimated from the sample. From which class on is fixed by the totals and the as-of time
+alone, where both parts together are expected to be the narrowest. The times of a series share two such classes, because
+what serves every time is made anew for each.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints, distinct_sorted
+from sketches.arrays import Flags, Floats, Ints, distinct_sorted
 from sketches.decay import Decay
 from sketches.events import Kind
 from sketches.sampling.leaning import Quantity, most_rows
 from sketches.sampling.piecewise_decay import FINE_TOLERANCE, PiecewiseDecay
 from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.residuals import added_by
 from sketches.sampling.slice_totals import ROWS, VALUE, SliceTotals
-from sketches.sampling.steps import stepped
+from sketches.sampling.steps import added_by, stepped
 from sketches.sampling.value_classes import end_of
 
 _TAIL: Final = 3.7  # -ln 0.025: how often the largest unseen event is added to a limit
 _ROUNDING: Final = 1e-9
+_PROBES: Final = 8  # times of a series at which classes are compared; the others go with the nearest of them
 
 
 class TallSums(NamedTuple):
@@ -36,22 +37,39 @@ class TallSums(NamedTuple):
     upper: Floats
 
 
-def capped(sample: PoissonSample, quantity: Quantity, decay: Decay, as_of: Ints) -> tuple[Quantity, TallSums | None]:
-    """The quantity up to the best class, and the sums of what is above it; none where that does not help."""
+class Capped(NamedTuple):
+    """Some of the as-of times, the quantity up to the best class there, and the sums of what is above it; none where
+    that does not help."""
+
+    which: Flags
+    quantity: Quantity
+    tall: TallSums | None
+
+
+def capped(sample: PoissonSample, quantity: Quantity, decay: Decay, as_of: Ints) -> list[Capped]:
+    """All as-of times, at least one, in at most two parts."""
+    everything = np.ones(len(as_of), bool)
     classes = None if sample.totals is None else sample.totals.classes
-    if classes is None or sample.kind is Kind.KEY or sample.least_value < 0.0:
-        return quantity, None
-    if classes.unknown_up_to >= sample.times[0]:
-        return quantity, None
-    known = classes.sums[:, ROWS] > 0.0
-    if not known.all() or not np.isfinite(classes.sums[:, VALUE]).all():
-        return quantity, None
+    if classes is None or not _are_known(classes, sample):
+        return [Capped(everything, quantity, None)]
     table = _reaching(classes, as_of, decay, sample)
-    cap = _best_cap(sample, quantity, classes, table, np.sort(as_of)[len(as_of) // 2 :][:1])
-    above = classes.take(classes.groups > cap)
-    if not len(above):
-        return quantity, None
-    return quantity._replace(cap=cap), _tall_sums(sample, quantity, above, as_of, table)
+    caps = _best_caps(sample, quantity, classes, table, as_of)
+    found = []
+    for cap in distinct_sorted(caps).tolist():
+        which, above = caps == cap, classes.take(classes.groups > cap)
+        if len(above):
+            tall = _tall_sums(sample, quantity, above, as_of[which], table)
+            found.append(Capped(which, quantity._replace(cap=cap), tall))
+        else:
+            found.append(Capped(which, quantity, None))
+    return found
+
+
+def _are_known(classes: SliceTotals, sample: PoissonSample) -> bool:
+    """Whether the totals of all classes are known, and no value is negative."""
+    if sample.kind is Kind.KEY or sample.least_value < 0.0 or classes.unknown_up_to >= sample.times[0]:
+        return False
+    return bool((classes.sums[:, ROWS] > 0.0).all() and np.isfinite(classes.sums[:, VALUE]).all())
 
 
 def _reaching(classes: SliceTotals, as_of: Ints, decay: Decay, sample: PoissonSample) -> PiecewiseDecay:
@@ -63,22 +81,48 @@ def _masses(classes: SliceTotals, quantity: Quantity) -> Floats:
     return (classes.sums[:, VALUE] - quantity.base * classes.sums[:, ROWS]) / quantity.scale
 
 
-def _best_cap(
+def _best_caps(
     sample: PoissonSample, quantity: Quantity, classes: SliceTotals, table: PiecewiseDecay, as_of: Ints
-) -> int:
-    """The class above which totals bound better than the sample, at one as-of time."""
+) -> Ints:
+    """For each as-of time the class above which totals bound better than the sample; one of two."""
+    numbers = distinct_sorted(classes.groups[classes.groups > 0])
+    if not len(numbers):
+        return np.zeros(len(as_of), np.int64)
+    ordered = np.sort(as_of)
+    probes = ordered[np.linspace(0, len(as_of) - 1, min(len(as_of), _PROBES)).astype(np.intp)]
+    widths = np.stack(
+        [_widths(sample, quantity, classes, table, numbers, probes[at : at + 1]) for at in range(len(probes))]
+    )
+    relative = widths / np.maximum(widths.min(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    important = np.ones((len(probes), 1, 1))
+    important[-1] = len(probes)  # the newest time stands alone as a number beside its chart
+    pairs = (np.minimum(relative[:, :, None], relative[:, None, :]) * important).sum(axis=0)
+    two = np.array(np.unravel_index(pairs.argmin(), pairs.shape))
+    of_probe = numbers[two[relative[:, two].argmin(axis=1)]]
+    nearest = np.searchsorted((probes[1:] + probes[:-1]) / 2.0, as_of)
+    return np.asarray(of_probe[nearest])
+
+
+def _widths(
+    sample: PoissonSample,
+    quantity: Quantity,
+    classes: SliceTotals,
+    table: PiecewiseDecay,
+    numbers: Ints,
+    as_of: Ints,
+) -> Floats:
+    """How wide an interval is to be expected at one as-of time, where totals bound what is above each class."""
     begins, ends, _, _ = classes.slices()
     edges = distinct_sorted(np.concatenate([begins, ends]))
     steps = stepped(edges, as_of, table, table.first)
     known = sample.totals
     if known is None or not len(steps.first):
-        return int(classes.groups.max(initial=0))
+        return np.where(np.arange(len(numbers)) == len(numbers) - 1, 1.0, 2.0)  # nothing counts: nothing is bounded
     repeated = most_rows(sample, known)
     heights = steps.steps.heights
     step = np.searchsorted(steps.steps.begins, begins, side="right") - 1
     reached = (step >= 0) & (begins < steps.steps.ends[step])
     open_part = (steps.newest - steps.oldest / repeated)[step] / 2.0
-    numbers = distinct_sorted(classes.groups[classes.groups > 0])
     of_class = np.searchsorted(numbers, classes.groups)
     bounded = np.bincount(of_class, np.where(reached, _masses(classes, quantity) * open_part, 0.0), len(numbers) + 1)
     above = bounded[::-1].cumsum()[::-1][1 : len(numbers) + 1]
@@ -87,8 +131,7 @@ def _best_cap(
     at = np.minimum(np.searchsorted(strata.newest, steps.steps.begins), len(strata.newest) - 1)
     unseen = float((left * strata.event_design_weight[at]).max(initial=0.0))
     tops = np.array([min(end_of(number), sample.greatest_value) for number in numbers.tolist()])
-    widths = _TAIL * unseen * np.maximum(tops - quantity.base, 0.0) / quantity.scale + above
-    return int(numbers[widths.argmin()]) if len(numbers) else 0
+    return np.asarray(_TAIL * unseen * np.maximum(tops - quantity.base, 0.0) / quantity.scale + above)
 
 
 def _tall_sums(

@@ -3,7 +3,7 @@
 τ is a multiple of a quantile or of the mean of all values and so has an interval of its own. For a quantile itself, of
 all events that are asked about, `sketches.sampling.above_quantile` knows more. Else half of the error probability goes
 to τ: what lies above a threshold only shrinks as the threshold rises, so the sums at both ends of its interval enclose
-those at τ itself. The mean *value* above a threshold only rises with it.
+those at τ itself. The mean *value* above a threshold only rises with it; that of another column need not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, ranges
-from sketches.question import Threshold
 from sketches.sampling.above_quantile import AboveQuantile, Around, counts_above, largest_ties
 from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.cuts import Cuts, cuts_of
@@ -26,6 +25,7 @@ from sketches.sampling.intervals import Total
 from sketches.sampling.quotients import divide
 from sketches.sampling.ratios import mean_of_sums, share_limits
 from sketches.sampling.value_grid import grid_of, stride_of
+from sketches.threshold import Threshold
 
 _FEW_VALUES: Final = 0.25  # of what lies between the limits of a quantile: a value with more is not one of many
 
@@ -45,7 +45,7 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
     cuts = cuts_of(careful, threshold)
     estimates = _enclosed_estimates
-    if threshold.phi is not None and threshold.factor == 1.0 and not inquiry.question.where:
+    if threshold.phi is not None and threshold.factor == 1.0 and _of_everything(inquiry):
         estimates = partial(_above_quantile, phi=threshold.phi, confidence=inquiry.confidence)
     times = len(inquiry.as_of)
     if times <= FEW_TIMES or len(inquiry.sample) == 0:
@@ -63,6 +63,12 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
         for name in ("value", "lower", "upper", "used"):
             getattr(found, name)[at] = getattr(exact, name)[0]
     return found
+
+
+def _of_everything(inquiry: Inquiry) -> bool:
+    """Whether it is asked of the same events as the threshold is of."""
+    everything = inquiry.everything
+    return not inquiry.question.where and (everything is None or len(everything) == len(inquiry.sample))
 
 
 def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -> Estimates:
@@ -132,10 +138,11 @@ def _enclosed(many: Total, few: Total, confidence: float) -> tuple[Floats, Float
 def _value_sums(inquiry: Inquiry, sums: _Sums) -> Estimates:
     """Σ w·v·f: the positive values above the threshold and the negative ones both grow fewer as it rises."""
     sample = inquiry.sample
-    scale = max(abs(sample.least_value), abs(sample.greatest_value))
+    _, least, greatest = sample.summed
+    scale = max(abs(least), abs(greatest))
     scale = scale if 0.0 < scale < np.inf else 1.0
     sides = []
-    for sign, largest in ((1, sample.greatest_value), (-1, -sample.least_value)):
+    for sign, largest in ((1, greatest), (-1, -least)):
         around = sums.above(sample.value_coefficients(sign, scale))
         factor = max(float(largest) / scale, 0.0) if np.isfinite(largest) else 0.0
         many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit, factor) for part in around)
@@ -149,14 +156,18 @@ def _value_sums(inquiry: Inquiry, sums: _Sums) -> Estimates:
 
 def _means(inquiry: Inquiry, certain: Flags, around: Around) -> Estimates:
     many, middle, few = (mean_of_sums(inquiry, sums) for sums in around)
-    if inquiry.question.of_value:
+    of_value = inquiry.question.of_value
+    if of_value and inquiry.sample.measures is None:
         lower, upper = np.fmin(many.lower, middle.lower), np.fmax(few.upper, middle.upper)
     else:
+        unseen = inquiry.unseen_unit if of_value else inquiry.unseen_event
         tops = [sums.total(0, 1, 0, inquiry.unseen_unit).bounds(inquiry.confidence) for sums in around]
-        bottoms = [sums.total(2, 3, 1, inquiry.unseen_event).bounds(inquiry.confidence) for sums in around]
-        least, most = float(inquiry.sample.least_weight), float(inquiry.sample.greatest_weight)
-        lower = np.fmin(np.maximum(divide(tops[2][0], bottoms[0][1], least), least), middle.lower)
-        upper = np.fmax(np.minimum(divide(tops[0][1], bottoms[2][0], np.inf), most), middle.upper)
+        bottoms = [sums.total(2, 3, 1, unseen).bounds(inquiry.confidence) for sums in around]
+        base, scale = inquiry.mean_scale
+        ends = (0.0, 1.0) if of_value else (float(inquiry.sample.least_weight), float(inquiry.sample.greatest_weight))
+        least = np.maximum(divide(tops[2][0], bottoms[0][1], ends[0]), ends[0])
+        most = np.minimum(divide(tops[0][1], bottoms[2][0], np.inf), ends[1])
+        lower, upper = np.fmin(base + scale * least, middle.lower), np.fmax(base + scale * most, middle.upper)
     lower, upper = np.where(certain, middle.lower, lower), np.where(certain, middle.upper, upper)
     return Estimates(middle.value, lower, upper, middle.used)
 

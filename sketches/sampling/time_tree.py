@@ -31,6 +31,7 @@ _MOST_ROWS: Final = 1 << 18  # that are looked at together
 _FEW_CHUNKS: Final = 16  # that need no larger ones
 _NEGLIGIBLE: Final = 1e-8  # of f of the newest row: smaller ones need no relative precision
 _ROUNDING: Final = 1e-13
+_PROBES: Final = 64  # ages at which f is looked at together, in search of where it ends
 _POSITIONS: Final = np.linspace(0.0, 1.0, 2 * NODES - 1)  # from newest to oldest: the ages of f and those between them
 
 
@@ -183,17 +184,32 @@ class TimeTree:
         return decay(unit.seconds(np.maximum(as_of - self.times[newest], 0)))
 
     def used(self, unit: TimeUnit, decay: Decay, as_of: Ints) -> Ints:
-        """How many rows have f > 0 at each as-of time: f never rises, so they are neighbours."""
-        high = np.searchsorted(self.times, as_of, side="right")
-        begin, end = np.zeros(len(as_of), np.intp), high.copy()
-        if (decay(unit.seconds(np.maximum(as_of - self.times[0], 0))) > 0.0).all():
-            end = begin
-        while (begin < end).any():
-            middle = (begin + end) // 2
-            ages = np.maximum(as_of - self.times[np.minimum(middle, len(self.times) - 1)], 0)
-            counts = (decay(unit.seconds(ages)) > 0.0) & (middle < high)
-            begin, end = np.where(counts | (begin == end), begin, middle + 1), np.where(counts, middle, end)
-        return np.asarray(high - begin, np.int64)
+        """How many rows have f > 0 at each as-of time."""
+        first, last = rows_that_count(self.times, unit, decay, as_of)
+        return last - first
+
+
+def rows_that_count(times: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> tuple[Rows, Rows]:
+    """The first row with f > 0 at each as-of time, and the one behind the last: f never rises, so they are
+    neighbours."""
+    last = np.searchsorted(times, as_of, side="right")
+    if not len(times) or not len(as_of):
+        return last, last
+    oldest = _oldest_age(unit, decay, max(int(as_of.max()) - int(times[0]), 0))
+    return np.minimum(np.searchsorted(times, as_of - oldest), last), last
+
+
+def _oldest_age(unit: TimeUnit, decay: Decay, most: int) -> int:
+    """The oldest whole age up to this one at which f > 0; -1 where there is none."""
+    if decay(unit.seconds(np.array([most])))[0] > 0.0:
+        return most
+    counts, fades = -1, most  # f > 0 up to the one, and not from the other on
+    while fades - counts > 1:
+        ages = np.arange(counts + 1, fades, max(1, (fades - counts) // _PROBES))
+        positive = int(np.count_nonzero(decay(unit.seconds(ages)) > 0.0))
+        counts = int(ages[positive - 1]) if positive else counts
+        fades = int(ages[positive]) if positive < len(ages) else fades
+    return counts
 
 
 def _close(factors: Floats, least: Floats, tolerance: float) -> tuple[Flags, Floats]:

@@ -131,10 +131,6 @@ def stride_of(sample: PoissonSample) -> int:
 
 def grid_of(sample: PoissonSample, coefficients: Coefficients, stride: int) -> ValueGrid:
     """The grid of some coefficients of a sample, with blocks of `stride` rows in the order of values; it is kept."""
-    grids = coefficients.grids
-    if stride not in grids:
-        grids.clear()
-        blocks = (len(sample) + stride - 1) // stride
-        grids[stride] = ValueGrid(coefficients, sample.blocks(stride), blocks)
-    grid: ValueGrid = grids[stride]
+    blocks = (len(sample) + stride - 1) // stride
+    grid: ValueGrid = coefficients.grids.get(stride, lambda: ValueGrid(coefficients, sample.blocks(stride), blocks))
     return grid

@@ -20,14 +20,18 @@ from duckdb.func import ARROW
 from numpy.typing import ArrayLike, NDArray
 
 from sketches.arrays import Floats, Ints
+from sketches.decay.weighed_time import weighed_time
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.events import Kind
-from sketches.question import NEEDS_ORDER, Question
-from store.audit.conditions import Condition, measured, restriction
+from sketches.predicate import Predicate
+from sketches.question import Question
+from store.audit.conditions import Condition, RawColumns, measured, restriction
 from store.audit.fading import Asked, DecayFunction, beginning
 from store.audit.raw_events import link, load
-from store.audit.raw_files import RawFiles, state_of
+from store.audit.raw_files import RawFiles, check_content, field_column, state_of
 from store.database import StoreError
+from store.serving.catalogue import check_known
+from store.serving.source_terms import by_source_terms
 from store.writing.ledger import KnownFile
 
 MOST_ROWS: Final = 50_000_000  # beyond, loading takes minutes and tens of gigabytes of disk
@@ -81,17 +85,20 @@ class Exact:
         assert raw.kind is not None
         self.raw = raw
         self.kind = raw.kind
+        self.columns = RawColumns(raw.kind, raw.weight_step, raw.field_kinds)
         self._turn = threading.RLock()
         self._decay = DecayFunction()
-        self._chosen: dict[tuple[str, ...], str] = {}
+        self._chosen: dict[tuple[tuple[str, ...], bool], str] = {}
         self._made = 0
         self._folder = tempfile.TemporaryDirectory(prefix="wane-exact-", ignore_cleanup_errors=True)
         self._connection: duckdb.DuckDBPyConnection | None = None
         try:
+            for known in raw.present:
+                check_content(known, self.raw.expressions)
             links = link(raw.present, Path(self._folder.name))
             with self._plain_errors(links):
                 self._connection = _opened(Path(self._folder.name))
-                load(self._connection, raw, links)
+                self._refused = {**raw.refused_fields, **load(self._connection, raw, links)}
                 self._connection.execute("SET enable_external_access = false")
                 self._connection.execute("SET lock_configuration = true")
                 self._connection.create_function(
@@ -101,7 +108,7 @@ class Exact:
                     "SELECT coalesce(sum(repeats), 0)::BIGINT, min(t), max(t), list(DISTINCT source) FROM events"
                 ).fetchall()
             for known in raw.present:
-                if state_of(known) != "present":
+                if state_of(known, raw.folders) != "present":
                     raise StoreError(f"{known.path} was changed or removed while it was read; try again")
         except BaseException:
             self.close()
@@ -140,7 +147,8 @@ class Exact:
         self._check(question, other)
         with self._turn, self._plain_errors():
             asked = self._asked(question, as_of, sources)
-            return self._answered(asked, None if other is None else self._asked(question, as_of, [other]))
+            found = self._answered(asked, None if other is None else self._asked(question, as_of, [other]))
+            return found / self._weighed_time(asked) if question.per_second else found
 
     def quantiles(
         self, question: Question, as_of: int | None = None, sources: Sequence[str] = ()
@@ -150,7 +158,8 @@ class Exact:
         with self._turn, self._plain_errors():
             asked = self._asked(question, as_of, sources)
             found = self._quantiles(asked, question.phis or ((question.phi or 0.5),))
-        return np.array([math.nan if value is None else value for value in found], float)
+            unit = self._unit_of(asked)
+        return np.array([math.nan if value is None else value * unit for value in found], float)
 
     def series(
         self, question: Question, as_of: ArrayLike, sources: Sequence[str] = (), *, other: str | None = None
@@ -168,23 +177,20 @@ class Exact:
             asked = self._asked(question, as_of, sources)
             found = self._run(
                 f"WITH masses AS ({asked.masses}), whole AS (SELECT fsum(mass) AS whole FROM masses) "
-                "SELECT v, mass / whole AS share FROM masses, whole WHERE mass > 0 AND share >= $share "
-                "ORDER BY share DESC, v LIMIT $top",
+                "SELECT x, mass / whole AS share FROM masses, whole WHERE mass > 0 AND share >= $share "
+                "ORDER BY share DESC, x LIMIT $top",
                 asked,
                 share=0.0 if every or question.phi is None else question.phi * (1 - _ROUNDING),
                 top=None if every else question.top,
             )
-        return [(value, share) for value, share in found]
+            unit = self._unit_of(asked)
+        return [(value if unit == 1.0 else value * unit, share) for value, share in found]
 
     def _check(self, question: Question, other: str | None) -> None:
         if question.aggregate == "heavy-hitters":
             raise UnanswerableError("heavy-hitters is a list: ask for shares")
         if (question.aggregate == "inner-product") != (other is not None):
             raise QuestionError("inner-product needs another source, and only inner-product takes one")
-        if self.kind is Kind.KEY and question.aggregate in NEEDS_ORDER:
-            raise UnanswerableError(f"{question.aggregate} needs ordered values, but this stream's values are text")
-        if self.kind is Kind.KEY and question.of == "value":
-            raise UnanswerableError("of='value' needs numbers, but this stream's values are text")
 
     def hours(self, length: int) -> tuple[Ints, Floats, Floats, Floats]:
         """Of every hour with rows, whose length is given: its beginning, its rows, their weight in steps and values."""
@@ -199,8 +205,9 @@ class Exact:
         count, weights, values = (np.array(column, np.float64) for column in columns)
         return np.array(begins, np.int64), count, weights, values
 
-    def _table(self, sources: Sequence[str]) -> str:
-        """The name of the table of the chosen sources: by time, value and weight, the number of events."""
+    def _table(self, sources: Sequence[str], *, wide: bool) -> str:
+        """The name of the table of the chosen sources: by time, value and weight, the number of events. A wide one is
+        by the fields too."""
         chosen = tuple(sorted(set(sources)))
         for source in chosen:
             if source not in self.sources:
@@ -208,7 +215,7 @@ class Exact:
                 raise QuestionError(f"source {source!r} is not in the raw files at hand; they hold {known}")
         if chosen == self.sources:
             chosen = ()
-        table = self._chosen.pop(chosen, None)
+        table = self._chosen.pop((chosen, wide), None)
         if table is None:
             if len(self._chosen) >= _SELECTIONS:
                 oldest = self._chosen.pop(next(iter(self._chosen)))
@@ -218,47 +225,72 @@ class Exact:
             table = f"chosen_{self._made}"
             among = "WHERE list_contains($sources, source)" if chosen else ""
             once = "SELECT DISTINCT id, t, v, w, 1 AS repeats FROM events"
-            rows = f"{'FROM events' if self.raw.counts_repeats else once} {among}"
-            step = self.raw.weight_step
+            rows = f"({'FROM events' if self.raw.counts_repeats else once} {among})"
+            columns = ["t", "v", "w"]
+            if wide:
+                rows += " JOIN event_fields USING (id, t, v, w)"
+                columns += map(field_column, self.raw.fields)
+            named, step = ", ".join(columns), self.raw.weight_step
             self._execute(
-                f"CREATE TABLE {table} AS SELECT t, v, w, w * {float(step.numerator)!r}::DOUBLE / "
+                f"CREATE TABLE {table} AS SELECT {named}, w * {float(step.numerator)!r}::DOUBLE / "
                 f"{float(step.denominator)!r}::DOUBLE AS weight, sum(repeats)::DOUBLE AS number "
-                f"FROM ({rows}) GROUP BY t, v, w ORDER BY t, v, w",
+                f"FROM {rows} GROUP BY {named} ORDER BY {named}",
                 {"sources": list(chosen)} if chosen else {},
             )
-        self._chosen[chosen] = table  # the one used last stands last
+        self._chosen[chosen, wide] = table  # the one used last stands last
         return table
 
     def _asked(self, question: Question, as_of: int | None, sources: Sequence[str]) -> Asked:
         """The question with what it leaves open settled: as of when, what it counts, and what it sums."""
         if question.counting is None:
             question = replace(question, counting=self.raw.counting)
-        if question.of is None and question.sums and self.kind is not Kind.KEY and not self.raw.has_weight:
+        for name in sorted(question.fields):
+            if (why := self._refused.get(name)) is not None:
+                raise UnanswerableError(f"field {name!r} cannot be checked against the raw files: {why}")
+            check_known("field", name, sorted(self.raw.field_kinds))
+        self.columns.check(question)
+        if question.of is None and question.sums and self.raw.sums_values:
             question = replace(question, of="value")
         stated = question.as_of if as_of is None else as_of
         moment = (self.newest or 0) if stated is None else question.at(stated).as_of or 0
-        table = self._table(sources)
+        chosen, question = by_source_terms(question, sources or self.sources)
+        table = self._table(chosen, wide=bool(question.fields))
         since = beginning(question.decay, moment, table, self.raw.unit, self._execute)
-        return Asked(question, moment, table, since, restriction(question.where, self.kind, self.raw.weight_step))
+        where = self._satisfying(question.where, "where")
+        return Asked(self.columns.in_steps(question), moment, table, since, where, self.columns)
+
+    def _satisfying(self, predicate: Predicate, name: str) -> Condition:
+        return restriction(predicate, self.columns, self.raw.unit, name)
 
     def _answered(self, asked: Asked, partner: Asked | None) -> float:
         match asked.question.aggregate:
             case "quantile" | "median":
                 assert asked.question.phi is not None
                 [value] = self._quantiles(asked, [asked.question.phi])
-                return math.nan if value is None else float(value)
+                return math.nan if value is None else value * self._unit_of(asked)
+            case "variance" | "stddev":
+                return self._spread(asked)
+            case "ratio":
+                sums = (f"fsum({asked.part(name or '')} * f)" for name in (asked.question.of, asked.question.per))
+                [(part, whole)] = self._run(f"SELECT {', '.join(sums)} FROM ({asked.faded()})", asked)
+                return (part or 0.0) / whole if whole else math.nan
             case "self-join":
                 return self._run(f"SELECT fsum(mass * mass) FROM ({asked.masses})", asked)[0][0] or 0.0
             case "inner-product":
                 assert partner is not None
                 found = self._run(
                     f"SELECT fsum(here.mass * there.mass) FROM ({asked.masses}) AS here "
-                    f"JOIN ({partner.masses}) AS there USING (v)",
+                    f"JOIN ({partner.masses}) AS there USING (x)",
                     asked,
                 )
                 return found[0][0] or 0.0
         top, bottom = _SUMS[asked.question.aggregate]
-        condition = measured(asked.question, self.kind, self._threshold(asked))
+        share = asked.question.share
+        condition = (
+            self._satisfying(share, "share")
+            if share
+            else measured(asked.question, self.columns, self._threshold(asked))
+        )
         divisor = asked.averaged if bottom == "averaged" else asked.counted
         over = "true" if bottom == "whole" else condition.sql
         [(part, whole)] = self._run(
@@ -271,24 +303,52 @@ class Exact:
             return part or 0.0
         return (part or 0.0) / whole if whole else math.nan
 
+    def _unit_of(self, asked: Asked) -> float:
+        """What one is of that a question ranks: weights are ranked in steps."""
+        return float(self.raw.weight_step) if asked.question.compared == "weight" else 1.0
+
+    def _weighed_time(self, asked: Asked) -> float:
+        """The time since the first event of the stream, in seconds, as the decay weighs it."""
+        [(first,)] = self._execute("SELECT min(t) FROM events")
+        span = self.raw.unit.seconds(np.array([asked.moment - (first or 0) + 1]))
+        return float(weighed_time(asked.question.decay, span)[0]) or math.nan
+
+    def _spread(self, asked: Asked) -> float:
+        """The mean of the squared distances from the mean, or its root."""
+        mass = f"{asked.averaged} * f"
+        mean = f"(SELECT fsum({asked.measured} * {mass}) / fsum({mass}) FROM ({asked.faded()}))"
+        [(found,)] = self._run(
+            f"SELECT fsum(pow({asked.measured} - {mean}, 2) * {mass}) / fsum({mass}) FROM ({asked.faded()})", asked
+        )
+        if found is None or math.isnan(found):
+            return math.nan
+        return math.sqrt(found) if asked.question.aggregate == "stddev" else float(found)
+
     def _threshold(self, asked: Asked) -> float | None:
         """τ as a number; an aggregate is over all events, also those that the question is not about."""
         threshold = asked.question.threshold
         if threshold is None:
             return None if asked.question.tau is None else float(asked.question.tau)
-        everything = replace(asked, where=Condition())
+        asked = replace(asked, where=Condition())
         if threshold.phi is not None:
-            [found] = self._quantiles(everything, [threshold.phi])
+            [found] = self._quantiles(asked, [threshold.phi], everything=True)
         else:
-            query = f"SELECT fsum(v::DOUBLE * {asked.counted} * f), fsum({asked.counted} * f)"
-            [(summed, counted)] = self._run(f"{query} FROM ({everything.faded()})", everything)
+            query = f"SELECT fsum({asked.x}::DOUBLE * {asked.counted} * f), fsum({asked.counted} * f)"
+            [(summed, counted)] = self._run(f"{query} FROM ({asked.faded(everything=True)})", asked)
             found = summed / counted if counted else None
         return found if found is None or threshold.factor == 1 else found * threshold.factor
 
-    def _quantiles(self, asked: Asked, phis: Sequence[float]) -> list[float | None]:
-        """The smallest values whose cumulated share reaches each phi. Cumulated in 80 bits, in the order of values."""
-        self._execute(f"CREATE TABLE IF NOT EXISTS {asked.table}_by_value AS FROM {asked.table} ORDER BY v")
-        query = f"SELECT v, {asked.counted} * f AS mass FROM ({asked.faded('_by_value')})"
+    def _quantiles(self, asked: Asked, phis: Sequence[float], *, everything: bool = False) -> list[float | None]:
+        """The smallest values whose cumulated share reaches each phi, of the events of the question or of all.
+
+        Cumulated in 80 bits, in the order of values; weights are in steps.
+        """
+        if asked.question.compared == "value":
+            self._execute(f"CREATE TABLE IF NOT EXISTS {asked.table}_by_value AS FROM {asked.table} ORDER BY v")
+            query = f"SELECT v, {asked.counted} * f AS mass FROM ({asked.faded('_by_value', everything=everything)})"
+        else:
+            faded = asked.faded(everything=everything)
+            query = f"SELECT {asked.x} AS x, {asked.counted} * f AS mass FROM ({faded}) ORDER BY x"
         found = self._open.sql(query, params=self._parameters(asked)).to_arrow_table()
         values, masses = (np.from_dlpack(column.combine_chunks()) for column in found.columns)
         cumulated = np.cumsum(masses, dtype=np.longdouble)

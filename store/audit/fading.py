@@ -15,7 +15,7 @@ from sketches.decay.functions import LastEvents
 from sketches.event_rules import MAX_TIME
 from sketches.question import Question
 from sketches.units import TimeUnit
-from store.audit.conditions import Condition
+from store.audit.conditions import Condition, RawColumns
 
 _ALWAYS: Final = -MAX_TIME - 1  # before every time
 _NO_DECAY: Final = parse_decay("none")
@@ -27,13 +27,26 @@ WEIGHT: Final = "weight * number"
 
 @dataclass(frozen=True)
 class Asked:
-    """A question at its as-of time to a table of events (t, v, w, weight, number)."""
+    """A question at its as-of time to a table of events (t, v, w, weight, number, and fields where it asks for any)."""
 
     question: Question
     moment: int
     table: str
     since: int  # events at this time and before do not count
     where: Condition
+    columns: RawColumns
+
+    @property
+    def x(self) -> str:
+        """What it ranks or compares with a threshold; weights in steps."""
+        return self.columns.number(self.question.compared)
+
+    @property
+    def known(self) -> str:
+        """Where what it compares, and what it sums, is known: other events are left out."""
+        names = {self.question.compared} | ({self.question.measured} if self.question.sums else set())
+        names |= {name for name in (self.question.of, self.question.per) if name in self.question.fields}
+        return self.columns.known(sorted(names))
 
     @property
     def counted(self) -> str:
@@ -42,8 +55,19 @@ class Asked:
 
     @property
     def summed(self) -> str:
-        """What they add to a sum: their weight, or their value as often as they count."""
-        return f"v::DOUBLE * {self.counted}" if self.question.of_value else WEIGHT
+        """What they add to a sum: their weight, or their value or field as often as they count."""
+        return f"{self.measured} * {self.counted}" if self.question.of_value else WEIGHT
+
+    @property
+    def measured(self) -> str:
+        """What is summed of one event."""
+        return f"{self.columns.number(self.question.measured)}::DOUBLE" if self.question.of_value else "weight"
+
+    def part(self, name: str) -> str:
+        """What the events of a row add to one of the two sums of a ratio."""
+        if name in ("events", "weight"):
+            return self.counted if name == "events" else WEIGHT
+        return f"{self.columns.number(name)}::DOUBLE * {self.counted}"
 
     @property
     def averaged(self) -> str:
@@ -55,13 +79,14 @@ class Asked:
         return (
             "SELECT *, fade(($as_of - t)::DOUBLE * $numerator::DOUBLE / $denominator::DOUBLE) AS f "
             f"FROM {self.table}{order} WHERE t <= $as_of AND t > {self.since} "
-            f"AND ({'true' if everything else self.where.sql})"
+            f"AND ({self.columns.known([self.question.compared]) if everything else self.where.sql}) "
+            f"AND ({'true' if everything else self.known})"
         )
 
     @property
     def masses(self) -> str:
         """By value, how much counts."""
-        return f"SELECT v, fsum({self.counted} * f) AS mass FROM ({self.faded()}) GROUP BY v"
+        return f"SELECT {self.x} AS x, fsum({self.counted} * f) AS mass FROM ({self.faded()}) GROUP BY x"
 
 
 class DecayFunction:

@@ -5,33 +5,33 @@ from __future__ import annotations
 import gc
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from sys import intern
 from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
 
 from sketches.arrays import Ints
+from sketches.encoding.envelope import version_of
 from sketches.errors import QuestionError
 from sketches.event_rules import Repeats
 from sketches.family import Scope
+from sketches.fields import FieldKind
 from sketches.formatting import listed
 from sketches.holdings import Holdings
 from sketches.suggestions import did_you_mean
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
 from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, scope_of, spans_epochs
-from store.packed_ledger import open_ledger
 from store.packed_sources import read_sources
-from store.schema import check
+from store.schema import check, name_of_commit
+from store.serving import catalogue_tables as tables
 
 _COLUMNS: Final = ("oldest", "newest", "events")
-_READ: Final = {"runs": ("stream", "rows", "rejected"), "files": ("run", "stream", "oldest", "newest")}  # of the ledger
 
 
 class Totals(NamedTuple):
@@ -110,8 +110,9 @@ class StoredStream:
     settings: str
     epochs: dict[Span, Totals] = field(default_factory=dict)  # of all sources together
     by_source: dict[str, Totals] = field(default_factory=dict)
-    # family → key of a sketch → the generation that wrote it last, and its bytes
+    # family → key of a sketch → the commit that wrote it last, and its bytes
     sketches: dict[str, dict[Epoch, tuple[int, int]]] = field(default_factory=dict)
+    formats: dict[str, int] = field(default_factory=dict)  # of the heads of families that are stored in parts
     set_aside: list[Gap] = field(default_factory=list)
     rejected: Rejected | None = None  # None where no row was rejected
     spans: list[tuple[int, int]] = field(default_factory=list)  # of each run, the oldest and newest event that it read
@@ -122,6 +123,13 @@ class StoredStream:
         """The stream's settings, as ingest stored them."""
         settings = json.loads(self.settings)
         return settings if isinstance(settings, dict) else {}
+
+    @cached_property
+    def fields(self) -> dict[str, FieldKind]:
+        """The fields that events were ever kept with, by name."""
+        kinds = self.described.get("field_kinds", {})
+        known = {str(kind) for kind in FieldKind}
+        return {name: FieldKind(kind) for name, kind in kinds.items() if kind in known}
 
     @cached_property
     def repeats(self) -> Repeats:
@@ -263,16 +271,21 @@ def _by_column(rows: Sequence[tuple[int, Totals]]) -> TotalsByColumn:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All streams of a store at one generation; `name` is the random one of the store and of its last commit."""
+    """The streams of a store at one generation; `name` is the random one of the store and of its last commit."""
 
     generation: int
     streams: dict[str, StoredStream]
     name: tuple[str, str] = ("", "")
+    unread: frozenset[str] = frozenset()  # streams that are there, but were not asked for
 
     def stream(self, name: str) -> StoredStream:
         """The stream of this name; `QuestionError` where there is none, or none any more."""
-        check_known("stream", name, list(self.streams))
+        check_known("stream", name, [*self.streams, *self.unread])
         return self.streams[name]
+
+    def knows(self, stream: str | None) -> bool:
+        """Whether it tells of this stream, or of all, whatever there is to tell."""
+        return not self.unread if stream is None else stream not in self.unread
 
 
 def check_known(what: str, name: str, names: Sequence[str]) -> None:
@@ -282,94 +295,80 @@ def check_known(what: str, name: str, names: Sequence[str]) -> None:
         raise QuestionError(f"{what} {name!r} is not in the store; it holds {known}{did_you_mean(name, names)}")
 
 
-def read_catalogue(path: Path, wait: float = WAIT) -> Catalogue:
-    """The catalogue as of now."""
+def read_catalogue(
+    path: Path, wait: float = WAIT, known: Catalogue | None = None, stream: str | None = None
+) -> Catalogue:
+    """The catalogue as of now, of one stream or of all; what is known of the same commit is not read again."""
     with connected(path, write=False, wait=wait) as connection:
-        return catalogue_in(connection, path)
+        return catalogue_in(connection, path, known, stream)
 
 
-def catalogue_in(connection: duckdb.DuckDBPyConnection, path: Path, known: Catalogue | None = None) -> Catalogue:
+def catalogue_in(
+    connection: duckdb.DuckDBPyConnection, path: Path, known: Catalogue | None = None, stream: str | None = None
+) -> Catalogue:
     """The catalogue in an open connection, in which the payloads of the same generation may be read afterwards.
 
-    Where it is that of the commit which is known already, nothing is read again.
+    However many streams there are, it takes the same number of queries.
     """
     connection.begin()
     generation = check(connection, path)
-    written = connection.execute("SELECT store, commit FROM wane").fetchall()[0]
-    if known is not None and known.name == written:
+    written = name_of_commit(connection)
+    same = known if known is not None and known.name == written else None
+    if same is not None and same.knows(stream):
         connection.commit()
-        return known
-    open_ledger(connection, _READ)
-    rejected = _rejected(connection)
-    streams = {
-        name: StoredStream(name, TimeUnit(numerator, denominator), epoch, settings, rejected=rejected.get(name))
-        for name, numerator, denominator, epoch, settings in connection.execute("FROM streams").fetchall()
-    }
-    for name, oldest, newest in connection.execute(
-        "SELECT stream, min(oldest), max(newest) FROM all_files WHERE oldest IS NOT NULL GROUP BY stream, run"
-    ).fetchall():
-        if name in streams:
-            streams[name].spans.append((oldest, newest))
+        return same
+    known_streams = {} if same is None else same.streams
+    rows = [row for row in connection.execute("FROM streams").fetchall() if row[0] not in known_streams]
+    asked = [row for row in rows if stream in (None, row[0])]
     with _no_collection():
-        for stream in streams.values():
-            _fill(connection, stream)
-    rows = connection.execute("SELECT stream, source, start, length, family, reason FROM set_aside")
-    for name, source, start, length, family, reason in rows.fetchall():
+        fresh = _read(connection, asked) if asked else {}
+    connection.commit()
+    unread = frozenset(name for name, *_ in rows) - set(fresh)
+    return Catalogue(generation, known_streams | fresh, written, unread)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, rows: Sequence[Sequence[Any]]) -> dict[str, StoredStream]:
+    """Streams as rows of the table of streams, with all that other tables have of them."""
+    names = [name for name, *_ in rows]
+    tables.open_runs(connection, names)
+    rejected = {name: Rejected(read, rows, why) for name, read, rows, why in tables.rejected(connection, names)}
+    spans = tables.spans(connection, names)
+    streams = {
+        name: StoredStream(
+            name,
+            TimeUnit(numerator, denominator),
+            epoch,
+            settings,
+            rejected=rejected.get(name),
+            spans=spans.get(name, []),
+        )
+        for name, numerator, denominator, epoch, settings in rows
+    }
+    _fill(connection, streams)
+    return streams
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, streams: Mapping[str, StoredStream]) -> None:
+    """Fill in the epochs, sources and sketches of streams, column by column: there may be hundreds of thousands."""
+    names = list(streams)
+    for name, (starts, lengths, *numbers) in tables.epochs(connection, names):
+        spans = map(Span._make, zip(starts, lengths, strict=True))
+        streams[name].epochs.update(zip(spans, map(Totals._make, zip(*numbers, strict=True)), strict=True))
+    for name, (sources, *columns) in read_sources(connection, names).items():
+        lists = (column.tolist() for column in columns)
+        streams[name].by_source.update(zip(sources, map(Totals._make, zip(*lists, strict=True)), strict=True))
+    for name, family, (*keys, commits, sizes) in tables.sketches(connection, names):
+        written = zip(commits, sizes, strict=True)
+        streams[name].sketches[family] = dict(zip(map(Epoch._make, zip(*keys, strict=True)), written, strict=True))
+    in_parts = tables.sketches_in_parts(connection, names)
+    for name, family, commit, size, _ in in_parts:
+        streams[name].sketches.setdefault(family, {})[WHOLE_STREAM] = commit, size
+    for name, family, *_, beginning in in_parts:
+        if len(streams[name].sketches) > 1:  # else there is nothing to plan
+            streams[name].formats[family] = version_of(beginning)
+    for name, source, start, length, family, reason in tables.set_aside(connection, names):
         stream = streams[name]
         stream.set_aside.extend(stream.gaps_of(family, Epoch(source, start, length), reason))
-    connection.commit()
-    return Catalogue(generation, streams, written)
-
-
-def _rejected(connection: duckdb.DuckDBPyConnection) -> dict[str, Rejected]:
-    """The rejected rows of each stream that has any. A backfill counts no file again, and takes back no reject."""
-    rows = connection.execute(
-        "SELECT stream, read, rejected, coalesce(reason, 'unknown') FROM (SELECT stream, sum(rows)::BIGINT AS read, "
-        "sum(rejected)::BIGINT AS rejected FROM all_runs GROUP BY stream HAVING sum(rejected) > 0) LEFT JOIN "
-        "(SELECT stream, arg_max(reason, (rows, reason)) AS reason FROM "
-        "(SELECT stream, reason, sum(rows) AS rows FROM rejects GROUP BY ALL) GROUP BY stream) USING (stream)"
-    ).fetchall()
-    return {stream: Rejected(*found) for stream, *found in rows}
-
-
-def _fill(connection: duckdb.DuckDBPyConnection, stream: StoredStream) -> None:
-    """Fill in the epochs, sources and sketches of a stream, column by column: there may be hundreds of thousands."""
-    totals = "events, weight, oldest, newest, latest"
-    start, length, *numbers = _columns(
-        connection, f"SELECT start, length, {totals} FROM epochs WHERE stream = $stream", stream=stream.name
-    )
-    spans = map(Span._make, zip(start, length, strict=True))
-    stream.epochs.update(zip(spans, map(Totals._make, zip(*numbers, strict=True)), strict=True))
-    names, *columns = read_sources(connection, stream.name)
-    lists = (column.tolist() for column in columns)
-    stream.by_source.update(zip(names, map(Totals._make, zip(*lists, strict=True)), strict=True))
-    families = connection.execute("SELECT DISTINCT family FROM sketches WHERE stream = $1", [stream.name]).fetchall()
-    for (family,) in sorted(families):
-        *key_columns, generation, size = _columns(
-            connection,
-            "SELECT source, start, length, generation, bytes FROM sketches WHERE stream = $stream AND family = $family",
-            stream=stream.name,
-            family=family,
-        )
-        written = zip(generation, size, strict=True)
-        stream.sketches[family] = dict(zip(map(Epoch._make, zip(*key_columns, strict=True)), written, strict=True))
-    in_parts = connection.execute(
-        "SELECT family, max(generation), sum(bytes)::BIGINT FROM ("
-        "SELECT family, generation, bytes FROM heads WHERE stream = $1 UNION ALL "
-        "SELECT family, generation, bytes FROM segments WHERE stream = $1) GROUP BY family ORDER BY family",
-        [stream.name],
-    ).fetchall()
-    for family, generation, size in in_parts:
-        stream.sketches.setdefault(family, {})[WHOLE_STREAM] = generation, size
-
-
-def _columns(connection: duckdb.DuckDBPyConnection, query: str, **values: str) -> list[list[Any]]:
-    """A query's columns as lists; equal texts in a column are one object.
-
-    By way of numpy: rows of Python objects take five times as long, and pyarrow half a second to import.
-    """
-    columns = connection.execute(query, values).fetchnumpy().values()
-    return [list(map(intern, column)) if column.dtype == object else column.tolist() for column in columns]
 
 
 @contextmanager

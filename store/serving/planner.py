@@ -18,8 +18,8 @@ import numpy as np
 
 from sketches.errors import UnanswerableError
 from sketches.event_rules import Repeats
-from sketches.family import Built, Promise
 from sketches.holdings import Holdings
+from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
 from store.serving.catalogue import StoredStream
@@ -172,7 +172,7 @@ def _candidate(
     joined = there if question.aggregate == "inner-product" and len(there.events) else None
     stream = holdings_of(held, held.sources)
     settings = own if isinstance(own, Mapping) else {}
-    built = Built(settings, held.described, seconds, held.weighted, here, joined, stream)
+    built = Built(settings, held.described, seconds, held.weighted, here, joined, stream, held.formats.get(name, 0))
     family = FAMILIES[name]
     at_ends = times is not Times.NOW and not family.abilities.past
     moments: list[int | None] = [question.as_of]

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sketches.arrays import Ints
-from sketches.estimate import Estimate
+from sketches.estimate import Estimate, Split
 from sketches.formatting import counted, limit_texts, listed, number_text, numbered_moment_text, size_text
-from sketches.predicate import Predicate
 from sketches.question import Question
 from sketches.sentences import sentence
 from sketches.units import TimeUnit
 from store.keys import Span
 from store.serving.catalogue import Gap, Rejected, StoredStream
 from store.serving.planner import counts_rows
-from store.serving.resolving import names_of, weight_step
+from store.serving.resolving import names_of
 from store.serving.selection import Selection
 from store.serving.timeline import epochs_asked
 
@@ -37,7 +36,9 @@ class Provenance:
     generation: int
     elapsed_ms: float
     asked: str = ""  # in words
+    in_own_words: str = ""  # the same, in the names that the stream has for its columns
     rejected: Rejected | None = None  # rows of the stream that were no events
+    unknown: tuple[str, ...] = ()  # fields that some events came without, in words
     lagging: tuple[str, ...] = ()  # sources of which nothing has come for more than an epoch, in words
 
     @property
@@ -64,21 +65,7 @@ class Answer:
     provenance: Provenance
 
     def as_dict(self) -> dict[str, Any]:
-        origin = self.provenance
-        return self.estimate.as_dict() | {
-            "stream": origin.stream,
-            "sources": list(origin.sources),
-            "asked": origin.asked,
-            "why": origin.why,
-            "epochs": origin.epochs,
-            "complete": origin.complete,
-            "missing": [gap.as_dict() for gap in origin.missing],
-            "rejected": None if origin.rejected is None else origin.rejected.as_dict(),
-            "lagging": list(origin.lagging),
-            "sketch_bytes": origin.sketch_bytes,
-            "generation": origin.generation,
-            "elapsed_ms": round(origin.elapsed_ms, 3),
-        }
+        return self.estimate.as_dict() | provenance_dict(self.provenance)
 
     def lines(self, unit: TimeUnit) -> Iterator[str]:
         """The answer as `wane query` prints it; `unit` is the stream's unit of time."""
@@ -98,19 +85,45 @@ class Answer:
             for name, one in (("rows", estimate.seen.rows), ("repeated", estimate.seen.repeated)):
                 between = " and ".join(limit_texts(one.lower, one.upper))
                 yield f"{name:12} {number_text(one.estimate)}, between {between}"
-        yield f"{'as of':12} {numbered_moment_text(estimate.as_of, unit)}"
-        epochs = counted(origin.epochs, "epoch")
-        yield f"{'from':12} {epochs}, {size_text(origin.sketch_bytes)} of {estimate.family} sketches"
-        yield f"{'why':12} {origin.why}"
-        yield f"{'guarantee':12} {estimate.guarantee}"
-        if origin.rejected is not None:
-            yield f"{'rejected':12} {origin.rejected.words()}"
-        for words in origin.lagging:
-            yield f"{'lagging':12} {words}"
-        for gap in origin.missing:
-            moment = numbered_moment_text(gap.start, unit)
-            yield f"{'missing':12} {gap.source or 'all sources'} at {moment}: {gap.reason}"
-        yield f"{'took':12} {origin.elapsed_ms:.1f} ms"
+        yield from provenance_lines(origin, estimate, unit)
+
+
+def provenance_dict(origin: Provenance) -> dict[str, Any]:
+    """Where an answer comes from, for JSON."""
+    return {
+        "stream": origin.stream,
+        "sources": list(origin.sources),
+        "asked": origin.asked,
+        "why": origin.why,
+        "epochs": origin.epochs,
+        "complete": origin.complete,
+        "missing": [gap.as_dict() for gap in origin.missing],
+        "rejected": None if origin.rejected is None else origin.rejected.as_dict(),
+        "unknown": list(origin.unknown),
+        "lagging": list(origin.lagging),
+        "sketch_bytes": origin.sketch_bytes,
+        "generation": origin.generation,
+        "elapsed_ms": round(origin.elapsed_ms, 3),
+    }
+
+
+def provenance_lines(origin: Provenance, answer: Estimate | Split, unit: TimeUnit) -> Iterator[str]:
+    """What must be known besides an answer: of when, from what, what holds, what is missing, the time it took."""
+    yield f"{'as of':12} {numbered_moment_text(answer.as_of, unit)}"
+    epochs = counted(origin.epochs, "epoch")
+    yield f"{'from':12} {epochs}, {size_text(origin.sketch_bytes)} of {answer.family} sketches"
+    yield f"{'why':12} {origin.why}"
+    yield f"{'guarantee':12} {answer.guarantee}"
+    if origin.rejected is not None:
+        yield f"{'rejected':12} {origin.rejected.words()}"
+    for words in origin.unknown:
+        yield f"{'unknown':12} {words}"
+    for words in origin.lagging:
+        yield f"{'lagging':12} {words}"
+    for gap in origin.missing:
+        moment = numbered_moment_text(gap.start, unit)
+        yield f"{'missing':12} {gap.source or 'all sources'} at {moment}: {gap.reason}"
+    yield f"{'took':12} {origin.elapsed_ms:.1f} ms"
 
 
 def provenance_of(
@@ -123,13 +136,14 @@ def provenance_of(
 ) -> Provenance:
     """The provenance of an answer to a question from these selections, as of one or many times.
 
-    An inner product has two selections. `why` is why the family of the first was picked.
+    An inner product has two selections. `why` is why the family of the first was picked. The bounds of the question's
+    predicates are in the user's words.
     """
     first = selections[0]
     sources = {source for one in selections for source in one.sources}
     covered = set(epochs_asked(stored, sources, question.decay, moments))
     rows_or_events = "rows" if counts_rows(stored, first.family) else "events"
-    asked = _in_users_words(question, stored)
+    names = names_of(stored)
     gaps = {gap for one in selections for gap in _missing(stored, one, covered)}
     return Provenance(
         stream=first.stream,
@@ -141,22 +155,25 @@ def provenance_of(
         sketch_bytes=sum(one.sketch_bytes for one in selections),
         generation=first.generation,
         elapsed_ms=elapsed_ms,
-        asked=sentence(asked, names_of(stored), weighted=stored.weighted, counted=rows_or_events),
+        asked=sentence(question, names, weighted=stored.weighted, counted=rows_or_events),
+        in_own_words=sentence(question, replace(names, alone=True), weighted=stored.weighted, counted=rows_or_events),
         rejected=stored.rejected,
+        unknown=_unknown(stored, first, question),
         lagging=_lagging(stored, sources, int(moments.max(initial=0))) if len(moments) else (),
     )
 
 
-def _in_users_words(question: Question, stored: StoredStream) -> Question:
-    """The question with weights in the user's unit again."""
-    step = weight_step(stored)
-    if step == 1.0 or "weight" not in question.where.columns:
-        return question
-    ranges = {
-        name: replace(limits, low=limits.low * step, high=limits.high * step) if name == "weight" else limits
-        for name, limits in question.where.ranges
-    }
-    return replace(question, where=Predicate.of(question.where.key, **ranges))
+def _unknown(stored: StoredStream, selection: Selection, question: Question) -> tuple[str, ...]:
+    """The fields of the question that events of some time came without."""
+    if selection.askable is None or not question.fields:
+        return ()
+    found = []
+    for name, known in selection.askable.unknown_fields(question).items():
+        since, until = (
+            numbered_moment_text(time or 0, stored.unit) for time in (known.unknown_since, known.unknown_until)
+        )
+        found.append(f"{name} is not known of events between {since} and {until}, or of some of them")
+    return tuple(found)
 
 
 def _lagging(stored: StoredStream, sources: Set[str], as_of: int) -> tuple[str, ...]:

@@ -175,7 +175,10 @@ def _row(connection: duckdb.DuckDBPyConnection, query: str, stream: str) -> tupl
 
 def _sources(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[str, _SourceTotals]:
     """The totals of every source over all epochs, by name."""
-    names, *columns = read_sources(connection, stream)
+    found = read_sources(connection, [stream]).get(stream)
+    if found is None:
+        return {}
+    names, *columns = found
     totals = zip(*(column.tolist() for column in columns[:4]), strict=True)
     return {source: _SourceTotals(*numbers) for source, numbers in zip(names, totals, strict=True)}
 
@@ -288,6 +291,9 @@ def _stream_lines(stream: dict[str, Any]) -> Iterator[str]:
     yield f"{stream['stream']}: {counted(stream['rows'], 'row')} of {sources} in {epochs}"
     yield f"  events       {_distinct_text(stream)}"
     yield f"  from {stream['oldest_text']} to {stream['newest_text']}, epochs of {stream['epoch_text']}"
+    kinds = stream["settings"].get("field_kinds", {}) if isinstance(stream["settings"], dict) else {}
+    if kinds:
+        yield f"  fields: {', '.join(f'{name} ({kind})' for name, kind in sorted(kinds.items()))}"
     for family in stream["families"]:
         words = ("segment", "segments") if is_in_parts(family["family"]) else ("sketch", "sketches")
         yield f"  {family['family']:12} {counted(family['sketches'], *words)}, {size_text(family['bytes'])}"

@@ -11,7 +11,8 @@ import numpy as np
 
 from sketches.durations import human_duration
 from sketches.errors import WaneError
-from sketches.family import DEFAULT_DELTA, DEFAULT_EPSILON, Sketch
+from sketches.family import Sketch
+from sketches.promise import DEFAULT_DELTA, DEFAULT_EPSILON
 from sketches.registry import FAMILIES
 from sketches.special_functions import ndtri
 from store.serving.catalogue import StoredStream

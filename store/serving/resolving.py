@@ -6,20 +6,28 @@ they ask is turned into steps here, and what sketches answer is turned back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from sketches.estimate import Curve, Estimate, Series
+import numpy as np
+
+from sketches.decay import Decay
+from sketches.decay.weighed_time import weighed_time
+from sketches.errors import UnanswerableError
+from sketches.estimate import Curve, Estimate, Series, Split
 from sketches.event_rules import PlainColumn
 from sketches.events import Kind
-from sketches.predicate import Predicate, Range
+from sketches.predicate import Literal, Predicate, StreamColumns, in_steps
 from sketches.question import Counting, Question
 from sketches.sentences import Names
-from store.serving.catalogue import StoredStream
+from sketches.units import TimeUnit
+from store.serving.catalogue import StoredStream, check_known
+from store.serving.timeline import read_moment
 
-Numbers = TypeVar("Numbers", Estimate, Series, Curve)
+Numbers = TypeVar("Numbers", Estimate, Series, Curve, Split)
 
 
 def counting_of(held: StoredStream) -> Counting:
@@ -42,43 +50,70 @@ def names_of(held: StoredStream) -> Names:
     """What the stream calls its value and its weight: the columns that they come from."""
 
     def column(role: str) -> str:
+        stated = held.described.get(f"{role}_name")
+        if isinstance(stated, str) and stated:
+            return stated
         found = PlainColumn.read(held.described.get(role))
         return found.column or "" if found is not None else ""
 
     return Names(column("value"), column("weight"))
 
 
+def columns_of(held: StoredStream) -> StreamColumns:
+    """The columns of the stream's events, under all their names."""
+    names = names_of(held)
+    return StreamColumns.of(held.fields, value=names.value, weight=names.weight)
+
+
 def resolved(question: Question, held: StoredStream, kind: Callable[[], Kind | None]) -> Question:
-    """The question with its counting, what it is of, its as-of time, and its weights in steps; `kind` is of the values.
+    """The question with its counting, what it is of, its as-of time, and its bounds on times and weights as they are
+    stored; `kind` is of the values.
 
     Without a word on it, sums and means are of the weight where the stream has one, else of the value where it is a
     number, else of events. The as-of time is the stream's, whatever the sources asked for.
     """
+    for name in sorted(question.fields):
+        check_known("field", name, sorted(held.fields))
     changes: dict[str, Any] = {"counting": question.counting or counting_of(held)}
     if question.sums and question.of is None:
         of_value = not held.weighted and has_values(held) and kind() not in (None, Kind.KEY)
         changes["of"] = "value" if of_value else "weight"
     if question.as_of is None:
         changes["as_of"] = held.as_of()
+    if question.compared == "weight" and (step := weight_step(held)) != 1.0:
+        given = {name: getattr(question, name) for name in ("tau", "low", "high", "value")}
+        changes |= {name: in_steps(bound, step) for name, bound in given.items() if isinstance(bound, int | float)}
+    return replace(question, **changes, where=_resolved(question.where, held), share=_resolved(question.share, held))
+
+
+def _resolved(predicate: Predicate, held: StoredStream) -> Predicate:
     step = weight_step(held)
-    if step != 1.0 and "weight" in question.where.columns:
-        ranges = {name: limits.in_steps(step) if name == "weight" else limits for name, limits in question.where.ranges}
-        changes["where"] = Predicate.of(question.where.key, **ranges)
-    return replace(question, **changes)
+    found = in_moments(predicate, held.unit)
+    if step == 1.0:
+        return found
+    return found.with_bounds("weight", lambda bound: bound if isinstance(bound, str) else in_steps(bound, step))
 
 
-def with_numbers(question: Question, kind: Kind) -> Question:
-    """The question with its value as a number where the stream's values are numbers and it was given as text."""
-    if kind is Kind.KEY:
-        return question
-    where = question.where
-    if where.key is not None and (number := _number(where.key)) is not None:
-        where = Predicate.of(None, **dict(where.ranges)).and_also(Predicate.of(None, value=Range(number, number)))
+def in_moments(predicate: Predicate, unit: TimeUnit) -> Predicate:
+    """The predicate with its times in units of the stream."""
+    return predicate.with_bounds("time", lambda bound: read_moment(bound, unit) if isinstance(bound, str) else bound)
+
+
+def with_numbers(question: Question, kind_of: Callable[[str], Kind]) -> Question:
+    """The question with its values as numbers where they were given as text, and what they are compared with is not."""
     value = question.value
-    if isinstance(value, str):
+    if isinstance(value, str) and kind_of(question.compared) is not Kind.KEY:
         number = _number(value)
         value = value if number is None else number
-    return replace(question, value=value, where=where)
+    where, share = question.where, question.share
+    if kind_of("value") is not Kind.KEY:
+        where, share = (one.with_bounds("value", _number_or_text) for one in (where, share))
+    return replace(question, value=value, where=where, share=share)
+
+
+def _number_or_text(bound: Literal) -> Literal:
+    number = _number(bound) if isinstance(bound, str) else bound
+    return bound if number is None or not math.isfinite(number) else number
 
 
 def _number(text: str) -> float | None:
@@ -97,19 +132,38 @@ def in_users_unit(answer: Numbers, question: Question, step: float) -> Numbers:
     return replace(answer, **scaled)
 
 
+def per_second(answer: Numbers, decay: Decay, held: StoredStream) -> Numbers:
+    """Sums or counts over the time that the decay weighs, since the stream's first event; not a number before it."""
+    as_of: Any = getattr(answer, "as_of", None)
+    first = min((one.oldest for one in held.epochs.values()), default=0)
+    weighed = weighed_time(decay, held.unit.seconds(np.atleast_1d(np.asarray(as_of, np.int64)) - first + 1))
+    factors = np.divide(1.0, weighed, out=np.full(len(weighed), np.nan), where=weighed > 0.0)
+    factor = factors if np.ndim(as_of) else float(factors[0])
+    scaled: dict[str, Any] = {name: getattr(answer, name) * factor for name in ("value", "lower", "upper")}
+    if hasattr(answer, "seen"):
+        scaled["seen"] = None  # in how many rows events came is no rate
+    return replace(answer, **scaled)
+
+
 def _power(question: Question) -> int:
     """How often the weight is a factor of the answer."""
+    if question.aggregate == "ratio":
+        powers = (1 if name == "weight" else int(question.by_weight) for name in (question.of, question.per))
+        return next(powers) - next(powers)
     if question.sums:
         if question.of_value:
-            return int(question.by_weight and not question.aggregate.endswith("mean"))
-        return 1
+            return int(question.by_weight and not question.averages)
+        return 2 if question.aggregate == "variance" else 1
     if question.aggregate in ("count", "correlated-count"):
         return int(question.by_weight)
+    if question.aggregate in ("quantile", "median"):
+        return int(question.compared == "weight")
     return 2 * int(question.by_weight) if question.aggregate in ("self-join", "inner-product") else 0
 
 
 def above_any_threshold(question: Question) -> Question:
     """The sum, count or mean above thresholds that a curve runs over; a sum unless the question is of one of these."""
+    refuse_threshold(question)
     part = question.aggregate.removeprefix("correlated-")
     return replace(
         question,
@@ -120,3 +174,9 @@ def above_any_threshold(question: Question) -> Question:
         top=None,
         of=question.of if question.sums else None,
     )
+
+
+def refuse_threshold(question: Question) -> None:
+    """Refuse a curve of the events above an aggregate: it would be a curve of all events."""
+    if question.threshold is not None:
+        raise UnanswerableError(f"a curve cannot be drawn of the events above an aggregate ({question.tau})")

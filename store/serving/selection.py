@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,19 +27,23 @@ from store.serving.stream_sketches import StreamSketch, read_stream_sketch
 Slot = tuple[int, int]  # start and length of an epoch, whatever the source
 
 
-@dataclass
+@dataclass(frozen=True)
 class Selection:
-    """The sketches of some sources of a stream in one family, merged and kept until the store changes."""
+    """The sketches of some sources of a stream in one family, merged, as one commit left them."""
 
     stream: str
     sources: tuple[str, ...]
     family: str
     generation: int = -1
     name: tuple[str, str] = ("", "")  # of the store and the commit that it was read from
-    slots: dict[Slot, _Loaded] = field(default_factory=dict)
+    slots: Mapping[Slot, _Loaded] = field(default_factory=dict)
     whole: StreamSketch | None = None  # of a family that keeps one sketch of a stream, in parts
     repeats: Repeats = Repeats.FORGIVEN  # as the stream took them when it was read
     askable: Askable | None = None
+
+    def is_of(self, catalogue: Catalogue) -> bool:
+        """Whether it is what this commit left."""
+        return self.askable is not None and self.name == catalogue.name
 
     @property
     def nbytes(self) -> int:
@@ -62,7 +66,7 @@ class Selection:
 class _Loaded:
     """One epoch of all selected sources."""
 
-    written: Mapping[str, int]  # source → generation of its row
+    written: Mapping[str, int]  # source → commit that wrote its row last
     gathered: Gathered | None  # None: no sketch could be read
     gaps: tuple[Gap, ...]
     stored: int
@@ -109,56 +113,59 @@ class StreamSketches:
         if held is not None and held[0] == _Written.of(catalogue, stream, family):
             return held[1], catalogue
         with connected(path, write=False, wait=wait) as connection:
-            catalogue = catalogue_in(connection, path, catalogue)
+            catalogue = catalogue_in(connection, path, catalogue, stream)
             sketch = read_stream_sketch(connection, catalogue.stream(stream), family)
         self._held[stream, family] = _Written.of(catalogue, stream, family), sketch
         return sketch, catalogue
 
 
-def refresh(selection: Selection, path: Path, catalogue: Catalogue, wait: float, sketches: StreamSketches) -> Catalogue:
-    """Bring a selection up to date; the catalogue that comes back is of the generation that was read."""
+def refresh(
+    selection: Selection, path: Path, catalogue: Catalogue, wait: float, sketches: StreamSketches
+) -> tuple[Selection, Catalogue]:
+    """The selection as it is now, and the catalogue of the commit that it was read from."""
     stream = catalogue.stream(selection.stream)
-    if selection.askable is not None and selection.name == catalogue.name:
-        return catalogue
-    _forget_other_store(selection, catalogue)
+    if selection.is_of(catalogue):
+        return selection, catalogue
     if is_in_parts(selection.family):
         whole, catalogue = sketches.read(path, catalogue, selection.stream, selection.family, wait)
-        every = set(selection.sources) == set(catalogue.stream(selection.stream).sources)
-        repeats = catalogue.stream(selection.stream).repeats
-        if whole is not selection.whole or selection.askable is None or repeats is not selection.repeats:
-            selection.whole, selection.repeats = whole, repeats
-            selection.askable = whole.of(selection.sources, every=every, repeats=repeats)
-        selection.generation, selection.name = catalogue.generation, catalogue.name
-        return catalogue
+        return _of_whole(selection, whole, catalogue), catalogue
     _refuse_some_sources(stream, selection)
+    held = _held(selection, catalogue)
     wanted = _written(stream, selection)
-    changed = [slot for slot, written in wanted.items() if _stale(selection, slot, written)]
+    changed = [slot for slot, written in wanted.items() if _stale(held, slot, written)]
     if changed:
-        selection.askable = None  # until all of it is read: reading may fail half way
         with connected(path, write=False, wait=wait) as connection:
-            catalogue = catalogue_in(connection, path, catalogue)  # what is read next belongs to this generation
-            _forget_other_store(selection, catalogue)
+            # what is read next belongs to this generation
+            catalogue = catalogue_in(connection, path, catalogue, selection.stream)
+            held = _held(selection, catalogue)
             stream = catalogue.stream(selection.stream)
             wanted = _written(stream, selection)
-            changed = [slot for slot, written in wanted.items() if _stale(selection, slot, written)]
+            changed = [slot for slot, written in wanted.items() if _stale(held, slot, written)]
             payloads = _fetch(connection, selection, changed, wanted)
         for slot in changed:
-            selection.slots[slot] = _load_epoch(selection, stream, slot, wanted[slot], payloads.get(slot, []))
-    gone = [slot for slot in selection.slots if slot not in wanted]
-    for slot in gone:
-        del selection.slots[slot]
-    if changed or gone or selection.askable is None:
-        selection.askable = _together(selection)
-    selection.generation, selection.name = catalogue.generation, catalogue.name
-    return catalogue
+            held[slot] = _load_epoch(selection, stream, slot, wanted[slot], payloads.get(slot, []))
+    slots = {slot: held[slot] for slot in wanted}
+    askable = selection.askable
+    if changed or askable is None or len(slots) != len(selection.slots):
+        askable = _together(selection, slots)
+    now = replace(selection, generation=catalogue.generation, name=catalogue.name)
+    return replace(now, slots=slots, askable=askable), catalogue
 
 
-def _forget_other_store(selection: Selection, catalogue: Catalogue) -> None:
-    """Another store that took the place of the file counts its own generations."""
-    if selection.name[0] != catalogue.name[0]:
-        selection.slots.clear()
-        selection.whole = selection.askable = None
-        selection.name = catalogue.name[0], ""
+def _of_whole(selection: Selection, whole: StreamSketch, catalogue: Catalogue) -> Selection:
+    """The selection of sources in the one sketch of a stream."""
+    stream = catalogue.stream(selection.stream)
+    now = replace(selection, generation=catalogue.generation, name=catalogue.name)
+    if whole is selection.whole and stream.repeats is selection.repeats and selection.askable is not None:
+        return now
+    every = set(selection.sources) == set(stream.sources)
+    askable = whole.of(selection.sources, every=every, repeats=stream.repeats)
+    return replace(now, whole=whole, repeats=stream.repeats, askable=askable)
+
+
+def _held(selection: Selection, catalogue: Catalogue) -> dict[Slot, _Loaded]:
+    """What was read before, unless another store took the place of the file."""
+    return dict(selection.slots) if selection.name[0] == catalogue.name[0] else {}
 
 
 def _refuse_some_sources(stream: StoredStream, selection: Selection) -> None:
@@ -175,15 +182,15 @@ def _written(stream: StoredStream, selection: Selection) -> dict[Slot, dict[str,
     wanted: dict[Slot, dict[str, int]] = defaultdict(dict)
     whole_stream = scope_of(selection.family) is Scope.STREAM
     sources = {WHOLE_STREAM.source} if whole_stream else set(selection.sources)
-    for epoch, (generation, _) in stream.sketches.get(selection.family, {}).items():
+    for epoch, (commit, _) in stream.sketches.get(selection.family, {}).items():
         if epoch.source in sources:
-            wanted[epoch.start, epoch.length][epoch.source] = generation
+            wanted[epoch.start, epoch.length][epoch.source] = commit
     return wanted
 
 
-def _stale(selection: Selection, slot: Slot, written: Mapping[str, int]) -> bool:
-    held = selection.slots.get(slot)
-    return held is None or held.written != written
+def _stale(held: Mapping[Slot, _Loaded], slot: Slot, written: Mapping[str, int]) -> bool:
+    loaded = held.get(slot)
+    return loaded is None or loaded.written != written
 
 
 def _fetch(
@@ -235,9 +242,9 @@ def _load_epoch(
     return _Loaded(dict(written), gathered, tuple(gaps), stored)
 
 
-def _together(selection: Selection) -> Askable | None:
+def _together(selection: Selection, slots: Mapping[Slot, _Loaded]) -> Askable | None:
     """All epochs of the selection side by side, as the family arranges them."""
-    epochs = [held.gathered for _, held in sorted(selection.slots.items()) if held.gathered is not None]
+    epochs = [held.gathered for _, held in sorted(slots.items()) if held.gathered is not None]
     if not epochs:
         return None
     try:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import duckdb
 
 from sketches.errors import CorruptError, UnanswerableError
 from sketches.event_rules import Repeats
-from sketches.family import Askable, Gathered, Sketch
+from sketches.family import Askable, Gathered, Sketch, Splittable
+from sketches.recent import Recent
 from sketches.registry import family_of, load
 from store.keys import WHOLE_STREAM, Epoch, Span
 from store.serving.catalogue import Gap, StoredStream
@@ -49,6 +51,22 @@ class StreamSketch:
         epochs = [before.gather(sketches) for _, sketches in sorted(by_epoch.items())]
         return before.side_by_side([*(Gathered(one, 0) for one in found), *epochs])
 
+    def by_source(self, sources: tuple[str, ...], repeats: Repeats) -> Splittable:
+        """What answers for each of these sources at once; kept for the next question."""
+        if self.earlier:
+            raise UnanswerableError(
+                "this stream still holds sketches of epochs, as an earlier wane kept them, and these are not answered "
+                "by source at once: the next run of ingest moves them over"
+            )
+        if self.sketch is None:
+            raise UnanswerableError(f"no {self.family} sketch of the stream can be read")
+        sketch = self.sketch
+        return self._split.get((sources, repeats), lambda: sketch.by_source(sources, repeats))
+
+    @cached_property
+    def _split(self) -> Recent[Splittable]:
+        return Recent(kept=1)
+
     @property
     def nbytes(self) -> int:
         """About what it takes in memory."""
@@ -57,19 +75,21 @@ class StreamSketch:
 
 
 def read_stream_sketch(connection: duckdb.DuckDBPyConnection, stream: StoredStream, family: str) -> StreamSketch:
-    """Read the parts; what is damaged is a gap of just its stretch of time."""
-    heads = connection.execute(
-        "SELECT payload FROM heads WHERE stream = $1 AND family = $2", [stream.name, family]
-    ).fetchall()
-    segments = connection.execute(
-        "SELECT oldest, newest, payload FROM segments WHERE stream = $1 AND family = $2 ORDER BY oldest, newest, rowid",
+    """Read all parts at once; what is damaged is a gap of just its stretch of time."""
+    rows = connection.execute(
+        "SELECT oldest, newest, payload FROM ("
+        "SELECT NULL AS oldest, NULL AS newest, 0 AS place, payload FROM heads WHERE stream = $1 AND family = $2 "
+        "UNION ALL SELECT oldest, newest, rowid, payload FROM segments WHERE stream = $1 AND family = $2"
+        ") ORDER BY oldest NULLS FIRST, newest, place",
         [stream.name, family],
     ).fetchall()
+    heads = [payload for oldest, _, payload in rows if oldest is None]
+    segments = rows[len(heads) :]
     earlier, gaps = _earlier(connection, stream, family)
     sketch: Sketch | None = None
     if heads:
         try:
-            sketch, damaged = family_of(family).from_parts(heads[0][0], [payload for *_, payload in segments])
+            sketch, damaged = family_of(family).from_parts(heads[0], [payload for *_, payload in segments])
             for number, reason in damaged.items():
                 oldest, newest, _ = segments[number]
                 gaps.append(Gap("", oldest, newest - oldest + 1, family, f"set aside: {reason}"))

@@ -8,7 +8,6 @@ takes the place of the old one: all of it happens or nothing, and no byte of wha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,10 +16,10 @@ import duckdb
 from sketches.event_rules import MAX_TIME
 from sketches.formatting import counted
 from sketches.registry import FAMILIES
-from store.database import WAIT, StoreError, connected
+from store.database import WAIT, StoreError, abandon, connected
 from store.keys import is_in_parts
 from store.packed_sources import close_sources, open_sources
-from store.schema import check, migrate
+from store.schema import check, mark_of, migrate
 from store.writing.compacting import TABLE_NAMES, written_anew
 from store.writing.stream_parts import MergedParts, read_parts, stored_sketch, write_parts
 
@@ -87,8 +86,7 @@ def forget(
                 connection.rollback()  # the old file stays as it is, with all that is to be forgotten, until it goes
                 copy.replace(file)
         except BaseException:
-            with suppress(duckdb.Error):  # it may be rolled back already
-                connection.rollback()
+            abandon(connection)  # it may be rolled back already
             raise
     return found
 
@@ -118,7 +116,7 @@ def _forget_events(
         left = sketch.without(*span, sources or None, for_good=True)
         parts = left.parts(epoch)
         if left.kept < sketch.kept or damaged or parts.head != held.head:
-            write_parts(connection, stream, [MergedParts(family, parts, (), damaged)], generation)
+            write_parts(connection, stream, [MergedParts(family, parts, (), damaged)], mark_of(generation))
         rows += sketch.kept - left.kept
     gone, dropped = _drop_sketches(connection, stream, sources, span)
     _subtract(connection, stream, sources, span, found=rows + gone > 0)

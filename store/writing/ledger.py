@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
+import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +20,8 @@ from store.database import WAIT, StoreError, connected
 from store.packed_ledger import open_ledger, pack_ledger, unpack_ledger
 from store.schema import check, migrate
 from store.writing.run import InputFile, Run
+
+_BLOCK: Final = 1 << 20
 
 
 class AlreadyIngestedError(StoreError):
@@ -36,6 +43,33 @@ class KnownFile:
     rows: int
     oldest: int | None
     newest: int | None
+
+
+def fingerprint(path: str) -> str:
+    """A fingerprint of the whole content: 128 bits of BLAKE2b. What is not a plain file is an `OSError`: a pipe would
+    be waited for, and a device read for ever."""
+    digest = hashlib.blake2b(digest_size=16)
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "it is not a plain file")
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def content_of(path: str, mark: str, expressions: Iterable[str]) -> str:
+    """A fingerprint of what a file brings: its content, and what folders named key=value add to each of its rows.
+
+    Only keys that an expression names count; else the same bytes in another folder are a copy.
+    """
+    folders = [part for part in Path(path).parts[:-1] if "=" in part]
+    named = {word.lower() for text in expressions for word in re.findall(r"\w+", text)} if folders else set()
+    told = [part for part in folders if part.partition("=")[0].lower() in named]
+    return hashlib.blake2b("/".join([mark, *told]).encode(), digest_size=16).hexdigest() if told else mark
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def known_files(path: str | Path, stream: str) -> list[KnownFile]:

@@ -200,7 +200,7 @@ def take_over(merged: Sketch, earlier: Sequence[tuple[Epoch, bytes]]) -> tuple[S
 
 
 def write_parts(
-    connection: duckdb.DuckDBPyConnection, stream: str, merged: Sequence[MergedParts], generation: int
+    connection: duckdb.DuckDBPyConnection, stream: str, merged: Sequence[MergedParts], mark: int
 ) -> tuple[int, int]:
     """Write the parts in place of what is stored, segments where they differ; returns segments and bytes written."""
     segments, size = 0, 0
@@ -210,22 +210,22 @@ def write_parts(
         key = [stream, one.family]
         connection.execute("DELETE FROM heads WHERE stream = $1 AND family = $2", key)
         connection.execute(
-            "INSERT INTO heads VALUES ($1, $2, $3, $4, $5)", [*key, len(one.parts.head), generation, one.parts.head]
+            "INSERT INTO heads VALUES ($1, $2, $3, $4, $5)", [*key, len(one.parts.head), mark, one.parts.head]
         )
-        fresh = _replace_segments(connection, key, one.parts.segments, generation)
+        fresh = _replace_segments(connection, key, one.parts.segments, mark)
         segments += len(fresh)
         size += len(one.parts.head) + sum(len(segment.payload) for segment in fresh)
         _drop_earlier(connection, key, one.moved)
         for damaged in one.damaged:
             connection.execute(
                 "INSERT INTO set_aside VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-                [stream, *damaged.epoch, one.family, generation, damaged.reason, damaged.payload],
+                [stream, *damaged.epoch, one.family, mark, damaged.reason, damaged.payload],
             )
     return segments, size
 
 
 def _replace_segments(
-    connection: duckdb.DuckDBPyConnection, key: list[str], segments: Sequence[Segment], generation: int
+    connection: duckdb.DuckDBPyConnection, key: list[str], segments: Sequence[Segment], mark: int
 ) -> list[Segment]:
     """Delete stored segments that are not among these, and insert those of these that are not stored."""
     stored = connection.execute(
@@ -240,7 +240,7 @@ def _replace_segments(
     for segment in fresh:
         connection.execute(
             "INSERT INTO segments VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-            [*key, segment.oldest, segment.newest, segment.rows, len(segment.payload), generation, segment.payload],
+            [*key, segment.oldest, segment.newest, segment.rows, len(segment.payload), mark, segment.payload],
         )
     return fresh
 

@@ -16,10 +16,10 @@ import duckdb
 
 from sketches.encoding.envelope import FORMAT_VERSION
 from sketches.formatting import counted
-from store.database import WAIT, StoreBusyError, StoreError, bytes_used, connected, remove_unfinished, vacuum
+from store.database import WAIT, StoreBusyError, StoreError, abandon, bytes_used, connected, remove_unfinished, vacuum
 from store.keys import is_in_parts, scope_fault
 from store.packed_sources import close_sources, open_sources
-from store.schema import check, create_store, migrate
+from store.schema import check, create_store, mark_of, migrate, name_of_commit
 from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap
 from store.writing.ledger import write_ledger
 from store.writing.retention import drop_before, retained_since
@@ -45,7 +45,7 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
     deadline = time.monotonic() + wait
     while True:
         with connected(file, write=False, wait=wait) as connection:
-            generation = check(connection, file)
+            generation, name = check(connection, file), name_of_commit(connection)
             for run in together:
                 _check_unit(connection, run.stream)
                 _check_scopes(connection, run)
@@ -56,7 +56,8 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
         merged = [_merged(*found) for found in held]
         with connected(file, write=True, wait=wait) as connection:
             remove_unfinished(file.resolve())
-            if check(connection, file) == generation:
+            check(connection, file)
+            if name_of_commit(connection) == name:
                 _write(connection, merged, generation + 1)
                 settle(connection, file)
                 return generation + 1
@@ -98,18 +99,19 @@ def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], gener
     connection.begin()
     try:
         open_sources(connection)
-        used += sum(_write_run(connection, merged, generation) for merged in runs)
+        mark = mark_of(generation)
+        used += sum(_write_run(connection, merged, generation, mark) for merged in runs)
         close_sources(connection)
         connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
         vacuum(connection, wanted=used > _ROOM * live_bytes(connection))
         connection.commit()
     except BaseException:
-        connection.rollback()
+        abandon(connection)
         raise
     connection.execute("CHECKPOINT")  # a write-ahead log that is cut short loses commits without a word
 
 
-def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generation: int) -> int:
+def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generation: int, mark: int) -> int:
     """Write all that a run brings; returns how many bytes of payload that were."""
     run = merged.run
     tables = {
@@ -123,8 +125,8 @@ def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generatio
     late = _late(connection, run.stream.name)
     if run.replacing is not None:
         take_out(connection, run.stream.name, *run.replacing)
-    sketches, size = _write_sketches(connection, run.stream.name, generation)
-    segments, more = write_parts(connection, run.stream.name, merged.in_parts, generation)
+    sketches, size = _write_sketches(connection, run.stream.name, mark)
+    segments, more = write_parts(connection, run.stream.name, merged.in_parts, mark)
     write_totals(connection, run.stream.name, run.clock)
     if merged.retained_since is not None:
         drop_before(connection, run.stream.name, merged.retained_since)
@@ -208,21 +210,19 @@ def _late(connection: duckdb.DuckDBPyConnection, stream: str) -> int:
     return int(late)
 
 
-def _write_sketches(connection: duckdb.DuckDBPyConnection, stream: str, generation: int) -> tuple[int, int]:
+def _write_sketches(connection: duckdb.DuckDBPyConnection, stream: str, mark: int) -> tuple[int, int]:
     """Write merged sketches in place of what they were merged from, the others as they came; returns rows and bytes."""
-    connection.execute(
-        f"INSERT INTO set_aside SELECT $1, {KEY}, $2, reason, payload FROM wane_aside", [stream, generation]
-    )
+    connection.execute(f"INSERT INTO set_aside SELECT $1, {KEY}, $2, reason, payload FROM wane_aside", [stream, mark])
     _delete(connection, "sketches", KEY, "wane_merged", stream)
     connection.execute(
         f"INSERT INTO sketches SELECT $1, {KEY}, $2, octet_length(payload), $3, payload FROM "
         f"(SELECT {KEY}, payload FROM wane_sketches ANTI JOIN wane_merged USING ({KEY}) "
         f"UNION ALL SELECT {KEY}, payload FROM wane_merged) ORDER BY source, start",
-        [stream, FORMAT_VERSION, generation],
+        [stream, FORMAT_VERSION, mark],
     )
     rows, size = connection.execute(
         "SELECT count(*), coalesce(sum(bytes), 0)::BIGINT FROM sketches WHERE stream = $1 AND generation = $2",
-        [stream, generation],
+        [stream, mark],
     ).fetchall()[0]
     return int(rows), int(size)
 

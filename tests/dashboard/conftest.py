@@ -41,6 +41,11 @@ epsilon     = 0.2
 value_unit  = "s"
 weight_unit = "lost packets per 10,000"
 
+[streams.calls.fields]
+device     = "device"
+codec      = "codec"
+error_code = "error_code"
+
 [streams.visits]
 input   = "visits/*.parquet"
 source  = "site"

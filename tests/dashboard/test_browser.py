@@ -70,7 +70,7 @@ def test_aggregate_threshold_window_and_sources_move_figure_and_number(view: Vie
     view.open(**FIRST_VIEW)
     steps: list[tuple[Callable[[], object], str, str]] = [
         (lambda: view.pick("Aggregate", "Mean"), "weight", "--aggregate mean"),
-        (lambda: view.page.get_by_role("radio", name="value", exact=True).click(), "value", "--of value"),
+        (lambda: view.pick("Of", "duration_s (the value)"), "value", "--of value"),
         (lambda: view.pick("Aggregate", "Median value"), "value", "--aggregate median"),
         (lambda: view.pick("Aggregate", "Number of events"), "events", "--aggregate count"),
         (lambda: view.pick("Window", "the last 6 h"), "events", "window=6h"),
@@ -224,3 +224,34 @@ def test_everything_is_reached_with_the_keyboard(view: View) -> None:
     wanted = [*PAGES, "Stream", "Sources", "Aggregate", "Last hour", "Fading", "Half-life", "Window", "As text"]
     for name in [*wanted, "newest event", "Chart shows", "Display", "CSV", "JSON", "The same on the command line"]:
         assert name in told, f"Tab does not reach {name}"
+
+
+def test_split_click_a_group_and_remove_its_chip(view: View) -> None:
+    """A split has a line for each device; a click on a row shows that device alone, a click on its chip all again."""
+    view.open(stream="calls", aggregate="mean", decay="none")
+    whole = view.number
+    view.pick("Split by", "device")
+    view.until("4 groups")
+    names = [trace["name"] for trace in view.figure()["data"] if trace["mode"] == "lines"]
+    assert {"mobile", "desk phone", "softphone", "conference room"} <= set(names)
+    items = wane(view.command)["items"]
+    assert view.figure("groups")["labels"] == [one["value"] for one in items]
+    chip = view.page.get_by_role("button", name=f"device = '{items[0]['value']}'")
+    view.click_bar("groups", chip)
+    answer = agrees(view)
+    assert abs(answer["estimate"] / items[0]["estimate"] - 1) < 0.01  # asked alone it may lean on totals
+    assert f"device = '{items[0]['value']}'" in view.command
+    chip.click()
+    chip.wait_for(state="detached")
+    view.settle()
+    assert view.number == whole
+
+
+def test_the_leaderboard_leads_to_one_source(view: View) -> None:
+    """All regions ranked, with what changed since a day before; a click on the first bar explores it."""
+    view.open("leaderboard", stream="calls", aggregate="mean", decay="window:6h", compare="times")
+    labels = view.figure("leaderboard")["labels"]
+    assert sorted(labels) == ["east", "islands", "north", "south", "west"]
+    view.click_bar("leaderboard", view.page.get_by_role("button", name=f"source = {labels[0]}"))
+    view.page.wait_for_url(re.compile(rf"/\?.*source={labels[0]}"))
+    agrees(view)

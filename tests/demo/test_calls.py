@@ -263,6 +263,9 @@ def test_files_hold_every_row_once_in_order_of_arrival(data: Calls, tables: list
             "started_at": pa.timestamp("us", tz="UTC"),
             "duration_s": pa.int64(),
             "loss": pa.int64(),
+            "device": pa.string(),
+            "codec": pa.string(),
+            "error_code": pa.int64(),
         }
     )
     for name in ("call_id", "duration_s", "loss"):
@@ -310,3 +313,15 @@ def test_no_files_are_refused() -> None:
     """Rows cannot be spread over no file."""
     with pytest.raises(WaneError, match="count is 0; it must be at least 1"):
         files(generate(10, days=1, seed=1, end=END), 0)
+
+
+def test_device_codec_and_error_go_with_the_line(data: Calls) -> None:
+    """Every call has one of each; calls on bad lines fail far more often, and most of these are out of service."""
+    rows = first(data)
+    assert set(data.device[rows]) == {"mobile", "desk phone", "softphone", "conference room"}
+    assert set(data.codec[rows]) == {"opus", "g711", "g729"}
+    assert not (data.codec[rows][data.device[rows] == "softphone"] == "g729").any()
+    assert set(data.error_code[rows].tolist()) == {0, 408, 480, 503}
+    failed, bad = data.error_code[rows] > 0, data.loss[rows] >= 200
+    assert failed[bad].mean() > 5 * failed[~bad].mean()
+    assert (data.error_code[rows][bad & failed] == 503).mean() > 0.5

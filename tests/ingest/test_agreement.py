@@ -31,7 +31,7 @@ from tests.support.runs import configure, ingest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CASES = int(os.environ.get("WANE_CASES", "500"))  # 3,000 take about two minutes
+CASES = int(os.environ.get("WANE_CASES", "300"))  # 3,000 take about two minutes
 ROWS = 3_000
 START = 1_700_000_400  # the beginning of an epoch
 SPAN = 3_600

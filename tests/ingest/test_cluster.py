@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest.driver.java_start import java_options
 from tests.support.paths import ROOT
 from tests.support.runs import BOTH, configure, expected, ingest, outcome_of, stored, wane, write
 from tests.support.streams import STREAMS
@@ -22,6 +23,7 @@ from tests.support.streams import STREAMS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+JAVA = java_options(reads_rows=False)  # of master, worker and executors, too: there is little to read
 # Compiling takes most of a minute and is not what is tested: the code that a worker has unpacked finds the kernels that
 # were compiled from the same files here.
 LOCATOR = f"""
@@ -49,6 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_DAEMON_MEMORY": "512m",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
         "SPARK_LOG_DIR": str(folder),
         # nothing of the project is on the workers' path: what they need, the job must send
         "PYTHONPATH": str(folder / "path"),
@@ -104,6 +107,7 @@ def test_a_cluster_makes_the_store_that_one_machine_makes(spark: SparkSession, t
     result = wane(
         *("ingest", "--config", "remote.toml", "--master", cluster, "--json", "--conf", "spark.executor.memory=512m"),
         *("--conf", "spark.executor.cores=1"),  # two executors
+        *("--conf", f"spark.executor.defaultJavaOptions={JAVA}"),
         *("--conf", "spark.default.parallelism=8"),  # enough tasks for the workers to merge
         folder=tmp_path,
     )

@@ -53,7 +53,8 @@ def test_a_killed_driver_leaves_nothing_behind(spark: SparkSession, tmp_path: Pa
     settings = configure(tmp_path, BOTH)
     wanted = undisturbed(settings, tmp_path, spark)
     rng = np.random.default_rng(1)
-    for kill in range(DRIVERS):
+    kill = late = 0
+    while kill < DRIVERS:
         process = subprocess.Popen(
             [str(Path(sys.executable).with_name("wane")), "ingest", "--quiet", "--master", "local[1]"],
             cwd=tmp_path,
@@ -77,7 +78,11 @@ def test_a_killed_driver_leaves_nothing_behind(spark: SparkSession, tmp_path: Pa
             for file in tmp_path.glob("wane.duckdb*"):
                 file.unlink()
         assert process.returncode == -signal.SIGKILL or committed, "it ended by itself, without a commit"
-        assert kill or not committed, "the first was killed before its commit, else the test shows little"
+        if kill == 0 and committed:  # this process had to wait for its turn; the first kill must come before a commit
+            late += 1
+            assert late < 4, "no kill came before its commit: the test shows little"
+            continue
+        kill += 1
     assert ingest(settings, spark).exit_code == 0
     assert outcome_of(settings.store) == wanted
     assert stored(settings) == expected(rows)
@@ -97,7 +102,7 @@ def test_a_killed_worker_costs_a_task_and_nothing_else(spark: SparkSession, tmp_
     wanted = undisturbed(settings, tmp_path, spark)
     rng = np.random.default_rng(2)
     killed = 0
-    for number in range(2 * WORKERS):  # a quick run may be over before its turn to be hit
+    for number in range(5 * WORKERS):  # a quick run may be over before its turn to be hit
         if killed >= WORKERS:
             break
         for file in tmp_path.glob("wane.duckdb*"):

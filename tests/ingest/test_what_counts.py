@@ -64,7 +64,7 @@ def test_fractions_are_weights_in_a_declared_unit(spark: SparkSession, tmp_path:
     assert held(settings).described["weight_step"] == 0.01
     (stream,) = report(settings.store)["streams"]
     assert abs(stream["weight"] - 3.37) < 1e-9
-    whole = configure(tmp_path, name="whole")
+    whole = configure(tmp_path, 'max_rejected = "none"\n', name="whole")
     reason = "weight is not a whole number (see weight_step)"
     assert ingest(whole, spark).outcomes[0].rejected == {reason: 3}
 

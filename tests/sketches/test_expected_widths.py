@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from sketches import Events, Question, Sample
-from sketches.family import Built, Scope, Sketch
+from sketches.encoding.envelope import version_of
+from sketches.family import Scope, Sketch
 from sketches.holdings import Holdings
+from sketches.promise import Built
 from sketches.registry import FAMILIES
 
 HOUR = 3600
@@ -130,8 +132,8 @@ def test_one_source_of_a_stream_is_as_wide_as_expected(share: float) -> None:
             assert measured / 2.0 <= promise.width <= 2.0 * measured, question
 
 
-def test_later_runs_make_digests_finer_and_ecm_coarser() -> None:
-    """A digest adds ranges as fine as each run's own; counters of `ecm` are aggregated once more by each run."""
+def test_later_runs_make_digests_finer_and_leave_ecm_as_it_is() -> None:
+    """A digest adds ranges as fine as each run's own; counters of `ecm` are coalesced to what they promise."""
     count, one = np.array([20_000.0]), np.ones(1)
     ends = np.zeros(1, int), np.array([HOUR - 1])
     question = Question("count", "window:20m")
@@ -143,4 +145,44 @@ def test_later_runs_make_digests_finer_and_ecm_coarser() -> None:
             assert promise is not None
             widths[family, runs] = promise.width
     assert widths["qdigest", 24] < widths["qdigest", 1] / 3.0
-    assert widths["ecm", 24] > 3.0 * widths["ecm", 1]
+    assert widths["ecm", 24] == widths["ecm", 1]
+
+
+@cache
+def counted() -> Sample:
+    """Twenty sources over four days, one twentieth each, with weights; all rows were counted."""
+    rng = np.random.default_rng(5)
+    rows, names = 300_000, [f"s{number:02d}" for number in range(20)]
+    times, weights = np.sort(rng.integers(0, 96 * HOUR, rows)), 1 + rng.poisson(3.0, rows)
+    events = Events.of(np.arange(rows), times, rng.gamma(2.0, 120.0, rows).astype(np.int64), weights)
+    return Sample.partial(events, rng.integers(0, 20, rows).astype(np.int32), names, detail=1)
+
+
+def built_of_days(share: float, wire_format: int) -> Built:
+    day = 24 * HOUR
+    oldest, ones = np.arange(4) * day, np.ones(4)
+    own, stream = (
+        Holdings(oldest, oldest + day - 1, size, size / parts, parts * ones, 0.0 * ones, ones)
+        for size, parts in ((75_000.0 * share * ones, 20.0 * share), (75_000.0 * ones, 20.0))
+    )
+    return Built({"detail": 1}, SETTINGS, day, holdings=own, stream=stream, wire_format=wire_format)
+
+
+@pytest.mark.parametrize("decay", ["exp:half_life=6h", "window:20h", "poly:alpha=1.5,unit=1h"])
+@pytest.mark.parametrize("share", [1.0, 0.2])
+@pytest.mark.parametrize("aggregate", ["count", "sum", "mean", "correlated-sum"])
+def test_exact_totals_make_answers_as_much_narrower_as_expected(aggregate: str, share: float, decay: str) -> None:
+    """Within a factor of 2 on average. Of some sources values are not counted by class: their τ-sums gain nothing."""
+    sample = counted().of(None if share == 1.0 else ["s07", "s08", "s09", "s10"])
+    wire_format = version_of(counted().to_bytes())
+    measured, expected, plain = [], [], []
+    for as_of in range(60 * HOUR, 96 * HOUR, 13 * HOUR + 700):
+        question = Question(aggregate, decay, as_of, tau=400 if aggregate == "correlated-sum" else None)
+        found = sample.answer(question)
+        measured.append((found.upper - found.lower) / found.value)
+        for widths, known in ((expected, wire_format), (plain, 0)):
+            promise = Sample.promise(question, built_of_days(share, known), past=True)
+            assert promise is not None
+            widths.append(promise.width)
+    assert np.mean(measured) / 2.0 <= np.mean(expected) <= 2.0 * np.mean(measured), (measured, expected)
+    assert (np.mean(expected) < 0.8 * np.mean(plain)) == (aggregate != "correlated-sum" or share == 1.0)

@@ -12,7 +12,8 @@ from sketches.decay import parse_decay
 from sketches.digests.histogram import Histogram
 from sketches.errors import UnanswerableError, WaneError
 from sketches.events import Kind
-from sketches.family import Abilities, Built
+from sketches.family import Abilities
+from sketches.promise import Built
 from sketches.registry import DEFAULT_FAMILIES, FAMILIES, families_with, family_of, register
 from sketches.vocabulary import AGGREGATES
 
@@ -58,6 +59,7 @@ def test_a_promise_keeps_to_the_abilities(name: str) -> None:
         "rank": {"value": 3},
         "frequency": {"value": 3},
         "selectivity": {"tau": 3},
+        "ratio": {"of": "value", "per": "events"},
     }
     for aggregate in AGGREGATES:
         given = needs.get(aggregate, {"low": 1, "high": 2} if "range" in aggregate else {})

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from sketches import Ecm, Events, Question, Retractable, Sample
+from sketches.countmin.log_bytes import ENTRIES_FORMAT
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
@@ -30,7 +31,7 @@ from sketches.family import Sketch
 from sketches.registry import load
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.integral import Integral
-from sketches.sampling.sample_bytes import SAMPLE_FORMAT, TOTALS_FORMAT
+from sketches.sampling.sample_bytes import FIELDS_FORMAT, SAMPLE_FORMAT, TOTALS_FORMAT
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 START = 1_700_000_000
@@ -185,7 +186,7 @@ def ecm_aggregated() -> Ecm:
         lambda events: Ecm.build(events, epsilon=0.4, delta=0.2, counting="weight", seed=26),
         lambda v: labels[v % 6],
     )
-    assert found.depth > 1
+    assert found.depth == 0
     return found
 
 
@@ -310,6 +311,38 @@ def stream_empty() -> Sample:
     return Sample.build(Events.of([], []), seed=54)
 
 
+def stream_fields() -> Sample:
+    """Fields of every kind, missing here and there, one of them added later; all of it thinned and merged."""
+    ids, times, numbers = columns(900)
+    fields: dict[str, Any] = {
+        "status": 100 * (numbers % 5) - 2**40 * (numbers == 3),
+        "share": np.where(numbers % 11 == 0, np.nan, numbers / 7),
+        "price": np.round(numbers / 100, 2),
+        "cached": numbers % 3 == 0,
+        "path": np.array([*LABELS, None], object)[numbers % 7],
+    }
+    parts = [
+        Sample.build(
+            Events.of(ids[here], times[here], numbers[here], fields={name: fields[name][here] for name in known}),
+            epsilon=0.3,
+            detail=1,
+            seed=56,
+        )
+        for here, known in ((slice(0, 450), ("status", "share", "cached", "path")), (slice(450, 900), tuple(fields)))
+    ]
+    found = Sample.union(parts)
+    assert found.kept < 700
+    return found
+
+
+FIELDS = (
+    {"aggregate": "sum", "decay": "exp:half_life=10m", "of": "status"},
+    {"aggregate": "quantile", "decay": "window:20m", "phi": 0.9, "of": "share"},
+    {"aggregate": "mean", "decay": "poly:alpha=1.5,unit=1m", "of": "price"},
+    {"aggregate": "mean", "decay": "none", "of": "cached", "as_of": START + 3000},
+    {"aggregate": "frequency", "decay": "none", "of": "path", "value": "日本語"},
+    {"aggregate": "heavy-hitters", "decay": "window:50m", "of": "path", "top": 3},
+)
 EACH_ONCE = (
     {"aggregate": "count", "decay": "exp:half_life=10m"},
     {"aggregate": "frequency", "decay": "exp:half_life=10m", "value": 9, "counting": "events"},
@@ -342,6 +375,7 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "sample-stream-weights": (stream_weights, (*NUMBERS, *EACH_ONCE)),
     "sample-stream-floats": (stream_floats, NUMBERS),
     "sample-stream-keys": (stream_keys, KEYS),
+    "sample-fields": (stream_fields, (*NUMBERS, *FIELDS)),
     "sample-stream-empty": (stream_empty, NUMBERS),
     "qdigest-zeros": (qdigest_zeros, (*NUMBERS, *EACH_ONCE)),
     "exponential-events": (exponential_events, EACH_ONCE),
@@ -354,7 +388,10 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
 def golden(name: str) -> Path:
     """The file of a case, in the format version that its family writes today or wrote last."""
     version = SAMPLE_FORMAT if name.startswith("sample-stream") else FORMAT_VERSION
-    return GOLDEN / f"{name}-v{TOTALS_FORMAT if name == 'sample-counted' else version}.bin"
+    if name.startswith("ecm") and name != "ecm-randomised":
+        version = ENTRIES_FORMAT
+    version = {"sample-counted": TOTALS_FORMAT, "sample-fields": FIELDS_FORMAT}.get(name, version)
+    return GOLDEN / f"{name}-v{version}.bin"
 
 
 def asked(aggregate: str, **settings: Any) -> Question:
@@ -402,12 +439,12 @@ def test_every_case_has_its_file(name: str) -> None:
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
 def test_old_bytes_load(path: Path) -> None:
-    """Bytes of any version load; those of version 2 are written again to the byte, later ones as zlib deflates."""
+    """Bytes of any version load; those that are written today are so again to the byte, samples as zlib deflates."""
     data = path.read_bytes()
     envelope = open_envelope(data)
     assert path.stem.endswith(f"-v{envelope.version}")
     sketch = load(data)
-    if envelope.version == FORMAT_VERSION:
+    if envelope.version in (FORMAT_VERSION, ENTRIES_FORMAT) and path == golden(path.stem.rpartition("-v")[0]):
         assert sketch.to_bytes() == data
     assert sketch.family == envelope.family
     assert load(sketch.to_bytes()).to_bytes() == sketch.to_bytes()
@@ -428,7 +465,9 @@ def test_old_bytes_mean_the_same(path: Path) -> None:
             old = [(expected, now), *((share, item) for (_, share), item in zip(line["items"], now.items, strict=True))]
             assert all(each.lower <= share <= each.upper for share, each in old)
             continue
-        assert actual == pytest.approx(expected, rel=1e-9, nan_ok=True)
+        # what totals are taken together under one g is a choice that may change: any is unbiased
+        digits = 1e-6 if path.stem == "sample-counted-v5" else 1e-9
+        assert actual == pytest.approx(expected, rel=digits, nan_ok=True)
         assert [value for value, _ in found["items"]] == [value for value, _ in line["items"]]
         assert [share for _, share in found["items"]] == pytest.approx([share for _, share in line["items"]], rel=1e-9)
 
@@ -496,3 +535,25 @@ def test_samples_of_epochs_are_taken_over(name: str) -> None:
         empty = Sample.build(Events.of([], []), seed=old.parameters.seed)
         moved, left = empty.moved([("a", old)])
         assert (left, moved.kept) == (([], old.kept) if old.complete else ([0], 0))
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("ecm-aggregated-v*.bin")), ids=lambda path: path.stem)
+def test_what_was_aggregated_wears_out_no_further(path: Path) -> None:
+    """Logs that an earlier wane aggregated stay as they are beside those that are merged with them, and say so."""
+    old = Ecm.from_bytes(path.read_bytes())
+    depth = {"v1": 40, "v2": 40, "v7": 0}[path.stem.rpartition("-")[2]]
+    assert old.depth == depth
+    whole = reduce(lambda one, other: one.merge(other), [ecm_aggregated() for _ in range(3)], old)
+    again = Ecm.from_bytes(Ecm.union([whole, old]).to_bytes())
+    assert again.depth == depth
+    assert (
+        again.answer(Question("sum", counting="weight")).value
+        == 5 * old.answer(Question("sum", counting="weight")).value
+    )
+    for decay in ("window:20m", "exp:half_life=10m"):
+        found, once, new = (
+            each.answer(Question("sum", decay, START + 3600)) for each in (again, old, ecm_aggregated())
+        )
+        assert found.lower <= 2 * once.upper + 3 * new.upper
+        assert found.upper >= 2 * once.lower + 3 * new.lower
+        assert ("aggregated 40 times" in found.guarantee) == (depth > 0)

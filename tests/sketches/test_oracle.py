@@ -49,6 +49,11 @@ BY_HAND = [
     (each_once("sum", of="value"), 10 + 10 + 15 + 5),
     (at_220("sum", of="value"), 10 * 4 + 20 * 3 + 30 * 1 + 20 * 2),
     (at_220("mean", of="value"), 170 / 10),
+    (at_220("variance", of="value"), (4 * 49 + 3 * 9 + 1 * 169 + 2 * 9) / 10),
+    (each_once("stddev"), 272**0.5 / 9),  # of the weights 4, 6, 2, 8 around 40/9
+    (each_once("ratio", of="value", per="events"), 40 / (9 / 4)),
+    (at_220("ratio", of="weight", per="events"), 1),
+    (each_once("ratio", of="weight", per="events"), 10 / (9 / 4)),
     (each_once("count"), 9 / 4),
     (at_220("count"), 10),
     (each_once("median"), 20),
@@ -220,6 +225,19 @@ class BruteForce:
             return bool(v >= (self.quantile(phi[q.tau]) if isinstance(q.tau, str) else q.tau))
         return bool((q.low is None or q.low <= v) and (q.high is None or v <= q.high))
 
+    def spread(self, q: Question) -> float:
+        """Σ (x - mean)²·m / Σ m, with the masses that the mean has; or its root."""
+        rows = [(Fraction(v), c * f) for v, c, f in self.rows] if q.of == "value" else self.weighed()
+        whole = sum(m for _, m in rows)
+        if not whole:
+            return NAN
+        mean = sum(x * m for x, m in rows) / whole
+        found = float(sum((x - mean) ** 2 * m for x, m in rows) / whole)
+        return math.sqrt(found) if q.aggregate == "stddev" else found
+
+    def weighed(self) -> list[tuple[Fraction, Fraction]]:
+        return [(Fraction(w), f) for _, w, f in self.weights]
+
     def answer(self, other: BruteForce) -> float:
         q = self.question
         picked = [(v, w, f) for v, w, f in self.rows if self.holds(v)]
@@ -236,6 +254,10 @@ class BruteForce:
                 return float(mass)
             case "mean" | "correlated-mean":
                 return float(amount / over) if over else NAN
+            case "variance" | "stddev":
+                return self.spread(q)
+            case "ratio":
+                return float(amount / mass) if mass else NAN
             case "selectivity" | "rank" | "frequency" | "range-frequency":
                 return float(mass / all_mass) if all_mass else NAN
             case "quantile":

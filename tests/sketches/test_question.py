@@ -9,10 +9,11 @@ import pytest
 from sketches import AGGREGATES, Decay, Question
 from sketches.errors import DecayError, QuestionError
 from sketches.predicate import Predicate
-from sketches.question import Threshold
+from sketches.threshold import Threshold
 
 NEEDED: dict[str, dict[str, Any]] = {
     "selectivity": {"tau": 5},
+    "ratio": {"of": "value", "per": "events"},
     "rank": {"value": 5},
     "quantile": {"phi": 0.3},
     "frequency": {"value": "key"},
@@ -42,7 +43,7 @@ def test_every_aggregate_can_be_asked(aggregate: str) -> None:
         ("correlated-sum", {}, "'correlated-sum' needs tau"),
         ("correlated-count", {}, "'correlated-count' needs tau"),
         ("correlated-mean", {}, "'correlated-mean' needs tau"),
-        ("selectivity", {}, "'selectivity' needs what it is the share of: tau, or low and/or high"),
+        ("selectivity", {}, "'selectivity' needs what it is the share of: share, tau, or low and/or high"),
         ("quantile", {"phi": 0}, "phi is 0; it must lie strictly between 0 and 1"),
         ("quantile", {"phi": 1.0}, "phi is 1.0; it must lie strictly between 0 and 1"),
         ("quantile", {"phi": float("nan")}, "phi is nan; it must lie strictly between 0 and 1"),
@@ -53,8 +54,24 @@ def test_every_aggregate_can_be_asked(aggregate: str) -> None:
         ("range-sum", {"low": 3, "high": 2}, "low is 3 and high is 2; low must not exceed high"),
         ("correlated-sum", {"tau": float("nan")}, "tau is NaN; it must be a number"),
         ("heavy-hitters", {"top": 0}, "top is 0; it must be at least 1"),
-        ("sum", {"of": "price"}, "of is 'price'; it must be 'weight' or 'value'"),
-        ("count", {"of": "value"}, "of='value' goes with correlated-mean, correlated-sum, mean, range-sum, sum"),
+        (
+            "sum",
+            {"of": "the price"},
+            "of is 'the price'; it must be 'weight', 'value' or a field: 'the",
+        ),
+        (
+            "sum",
+            {"of": "events"},
+            "of is 'events'; it must be 'weight', 'value' or a field: 'events'",
+        ),
+        ("sum", {"per": "events"}, "per='events' goes with ratio, not with 'sum'"),
+        ("ratio", {"of": "bytes"}, "aggregate 'ratio' needs per"),
+        (
+            "count",
+            {"of": "value"},
+            "of='value' goes with correlated-mean, correlated-sum, frequency, heavy-hitters, inner-product, mean,",
+        ),
+        ("mean", {"per_second": True}, "a rate is of a sum or a count, not of 'mean'"),
         ("sum", {"counting": "rows"}, "counting is 'rows'; it must be 'events' or 'weight'"),
         ("sum", {"phi": 0.5}, "phi goes with heavy-hitters, median, quantile, not with 'sum'"),
         ("count", {"top": 3}, "top goes with heavy-hitters, not with 'count'"),

@@ -70,7 +70,7 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("sample", {"epsilon": 0.3, "detail": 1}, seeds=2),
+    Setting("sample", {"epsilon": 0.3, "detail": 1}),
     Setting("sample", {"epsilon": 0.3, "delta": 0.01, "detail": 1}, merged=True),
     Setting("integral", {"epsilon": 0.3, "decay": "window:10m"}, seeds=3),
     Setting("integral", {"epsilon": 0.3, "decay": HALVING, "counting": "weight"}, merged=True, seeds=2),
@@ -107,8 +107,8 @@ class Grid:
         for at, aggregate in enumerate(abilities.aggregates):
             for turn, extra in enumerate(self._extras(aggregate)):
                 decay = decays[(at + turn) % len(decays)]
-                if decay.startswith("last:") and isinstance(extra.get("tau"), str):
-                    decay = HALVING  # a threshold at each time at which the newest may begin takes long
+                if decay.startswith("last:") and (isinstance(extra.get("tau"), str) or aggregate == "stddev"):
+                    decay = HALVING  # a threshold at each time at which the newest may begin takes long; so do spreads
                 kind = counting or ("events", "weight")[turn % 2]
                 for as_of in (None, START + 930 if abilities.past else START + 3700):
                     yield from self._valid(aggregate, decay, as_of, kind, extra)
@@ -160,6 +160,8 @@ class Grid:
     def series(self, sketch: Sketch, question: Question) -> Iterator[tuple[Question, str, list[Verdict]]]:
         past = self.setting.family.abilities.past
         moments = np.array([START + 30, START + 1500, START + 3700] if past else [START + 3700])
+        if question.decay.spec.startswith("last:"):
+            moments = moments[1:2]  # time by time, and each takes as long as ten others
         try:
             found: Series = sketch.series(question, moments)
         except WaneError:

@@ -94,12 +94,12 @@ def test_readers_do_not_wait_for_each_other(path: Path) -> None:
 
 def test_a_store_held_open_is_read_again_while_a_writer_waits(path: Path) -> None:
     """The writer waits for the one who reads, so the reader must not wait for the writer; nor does it read twice."""
-    store = Store(path, wait=5.0)
-    with store.held_open(), closed_to_readers(path, time.monotonic() + 5.0):
+    store = Store(path, wait=60.0)
+    with store.held_open(), closed_to_readers(path, time.monotonic() + 60.0):
         begun = time.monotonic()
         catalogue = store.catalogue()
         assert store.ask(STREAM, Question("count")).estimate.value > 0
-        assert time.monotonic() - begun < 4.0
+        assert time.monotonic() - begun < 50.0
         assert store.catalogue() is catalogue
     commit(path, run_of([], stream="another"))
     assert set(store.catalogue().streams) == {STREAM, "another"}
@@ -108,11 +108,11 @@ def test_a_store_held_open_is_read_again_while_a_writer_waits(path: Path) -> Non
 @pytest.mark.parametrize("asks", [True, False], ids=["reader", "writer"])
 def test_the_wait_is_bounded_and_names_the_holder(path: Path, asks: bool) -> None:
     """When the wait is over the error says which process has the file, and for how long was waited."""
-    with held(path, write=True, seconds=30) as holder:
+    with held(path, write=True, seconds=120) as holder:
         start = time.monotonic()
         with pytest.raises(StoreBusyError, match=rf"in use by process {holder} \(python.*waited 1 s"):
             Store(path, wait=1).catalogue() if asks else commit(path, run_of([]), wait=1)
-        assert 1 <= time.monotonic() - start < 8
+        assert 1 <= time.monotonic() - start < 60
 
 
 def test_readers_that_come_one_after_the_other_do_not_starve_a_writer(path: Path) -> None:
@@ -126,7 +126,7 @@ def test_readers_that_come_one_after_the_other_do_not_starve_a_writer(path: Path
         here.recv()
     try:
         for generation in range(2, 7):
-            assert commit(path, run_of([]), wait=5) == generation
+            assert commit(path, run_of([]), wait=15) == generation
     finally:
         for reader in readers:
             reader.kill()

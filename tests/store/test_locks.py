@@ -47,7 +47,7 @@ def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
         started = time.monotonic()
         with pytest.raises(RunningError) as caught, run_lock(store):
             pytest.fail("two runs at once")
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 30, "not when the other one ends"
     message = str(caught.value)
     assert f"process {holder.pid}, since 20" in message
     assert str(store) in message
@@ -61,14 +61,14 @@ def test_waiting_has_an_end(tmp_path: Path) -> None:
         started = time.monotonic()
         with pytest.raises(RunningError), run_lock(store, wait=0.5):
             pytest.fail("two runs at once")
-        assert 0.5 <= time.monotonic() - started < 5
+        assert 0.5 <= time.monotonic() - started < 30
 
 
 def test_whoever_waits_comes_next(tmp_path: Path) -> None:
     """A run that waits begins when the other one has ended."""
     store = tmp_path / "wane.duckdb"
     with held(store, seconds=1.0) as holder, run_lock(store, wait=30.0):
-        holder.join(5)
+        holder.join(60)
         assert holder.exitcode == 0
         assert f"process {os.getpid()}," in store.with_name("wane.duckdb.ingest").read_text()
 

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ FLAGS = (
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PAGES = {
     "Explore": "",
+    "Leaderboard": "leaderboard",
     "Distribution": "distribution",
     "Top values": "top-values",
     "Compare": "compare",
@@ -64,10 +66,11 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     log: Path
+    scheme: str = "http"
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def url(self, page: str = "", **parameters: Any) -> str:
         query = f"?{urlencode(parameters, doseq=True)}" if parameters else ""
@@ -76,7 +79,7 @@ class Server:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(how)
-        return self.process.wait(10)
+        return self.process.wait(30)
 
 
 def start(store: Path, log: Path, *more: str, port: int | None = None) -> Server:
@@ -90,7 +93,15 @@ def start(store: Path, log: Path, *more: str, port: int | None = None) -> Server
             stderr=subprocess.STDOUT,
             env=os.environ | {"COVERAGE_PROCESS_START": ""},
         )
-    return Server(store, number, process, log)
+    return Server(store, number, process, log, "https" if "--tls-cert" in more else "http")
+
+
+def unchecked(url: str) -> Any:
+    """Open an address, whoever signed its certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return urllib.request.urlopen(url, timeout=5, context=context)
 
 
 def ready(server: Server) -> Server:
@@ -98,7 +109,7 @@ def ready(server: Server) -> Server:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         assert server.process.poll() is None, f"the dashboard ended: {server.log.read_text()}"
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{server.address}/_stcore/health", timeout=5):
+        with contextlib.suppress(OSError), unchecked(f"{server.address}/_stcore/health"):
             return server
         time.sleep(0.05)
     raise AssertionError(f"the dashboard does not answer: {server.log.read_text()}")
@@ -112,7 +123,7 @@ def serving(store: Path, log: Path, *more: str) -> Iterator[Server]:
         yield ready(server)
     finally:
         code = server.stop()
-    assert code in (0, 143, -signal.SIGTERM)
+    assert code in (0, 143, -signal.SIGTERM), f"it ended with {code}: {log.read_text()}"
     assert "Traceback" not in log.read_text()
 
 
@@ -205,6 +216,18 @@ class View:
                 return self
         return self.until(shown)
 
+    def click_bar(self, name: str, shown: Locator) -> View:
+        """Click the first bar of a figure until something is shown: a click that meets a redraw is lost."""
+        from playwright.sync_api import TimeoutError as NotInTime
+
+        for _ in range(4):
+            if not shown.count():
+                self.settle().page.locator(f".st-key-figure-{name} .bars .point path").first.click(force=True)
+            with contextlib.suppress(NotInTime):
+                shown.wait_for(timeout=10_000)
+                return self.settle()
+        raise AssertionError(f"no click on {name} was heard")
+
     @property
     def text(self) -> str:
         return str(self.page.locator("body").inner_text())
@@ -217,7 +240,7 @@ class View:
     @property
     def interval(self) -> str:
         """The text between the number and its sentence: exact, or the interval."""
-        return str(self.page.get_by_test_id("stMetric").locator("xpath=../following-sibling::*[1]").inner_text())
+        return str(self.page.get_by_test_id("stMetric").first.locator("xpath=../following-sibling::*[1]").inner_text())
 
     def figure(self, name: str = "explore") -> dict[str, Any]:
         """Data and layout of a figure as the browser has drawn it."""
@@ -286,6 +309,7 @@ class View:
         if not code.count() or not code.first.is_visible():
             shown.locator("summary").click()
         code.first.wait_for()
+        self.settle()  # it is drawn once it is opened
         return shlex.split(code.first.inner_text())
 
     def check(self) -> None:
@@ -313,7 +337,8 @@ def wane(arguments: list[str]) -> dict[str, Any]:
 def agrees(view: View, measure: str = "weight") -> dict[str, Any]:
     """The number and interval shown are those of the command shown, digit by digit."""
     answer = wane(view.command)
-    assert view.number == wording.measured(answer["estimate"], measure)
+    limits = (float("nan") if answer[end] is None else answer[end] for end in ("lower", "upper"))
+    assert view.number == wording.estimated(answer["estimate"], *limits, measure)
     if answer["lower"] == answer["upper"]:
         assert view.interval.strip().startswith("exact")  # for the rows taken, where some were rejected
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from sketches.family import Abilities, Built, Promise
+from sketches.family import Abilities
+from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.registry import register
 from sketches.sampling.epoch_sample import EpochSample

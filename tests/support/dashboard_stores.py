@@ -19,6 +19,7 @@ from sketches.units import SECOND
 from store import InputFile, Run, SketchTables, Stream, commit
 from store.keys import Span
 from store.serving.catalogue import Catalogue, StoredStream, Totals
+from store.writing.ledger import fingerprint
 from tests.support.stores import EPOCH, NOON, overlapping, parts
 from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
@@ -83,7 +84,8 @@ def raw(folder: Path, by_site: Mapping[str, Rows]) -> InputFile:
     pq.write_table(pa.concat_tables(tables), path)
     status, times = path.stat(), np.concatenate([rows.t for rows in by_site.values()])
     number = sum(map(len, by_site.values()))
-    return InputFile(str(path), status.st_size, "raw", number, status.st_mtime_ns, int(times.min()), int(times.max()))
+    content = fingerprint(str(path))
+    return InputFile(str(path), status.st_size, content, number, status.st_mtime_ns, int(times.min()), int(times.max()))
 
 
 def damage(path: Path, moment: int, stream: str = CALLS) -> int:
@@ -107,8 +109,9 @@ def build(folder: Path) -> Path:
     """The whole store, with the raw file of its numeric stream."""
     path = folder / "small store.duckdb"
     numbers = calls()
+    described = settings("integer", value_unit="s", weight_unit="loss", input=[f"{folder}/*"])
     runs = [
-        run(CALLS, numbers, settings("integer", value_unit="s", weight_unit="loss"), files=[raw(folder, numbers)]),
+        run(CALLS, numbers, described, files=[raw(folder, numbers)]),
         run(PAGES, pages(), settings("key")),
         run(NOTHING, {}, settings("integer")),
         run(LATENCIES, latencies(), settings("integer", value="latency", weight="1", value_unit="ms")),

@@ -19,8 +19,9 @@ from sketches.encoding.packing import unzigzag, zigzag
 from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
-from sketches.family import Abilities, Built, Promise, Sketch
+from sketches.family import Abilities, Sketch
 from sketches.hashing import refuse_seed
+from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.refusals import mergeable, refuse
 from sketches.registry import register

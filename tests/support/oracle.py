@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Flags, Floats
 from sketches.decay import Decay
+from sketches.predicate import Predicate
 from sketches.question import Question
 from sketches.vocabulary import AGGREGATES
 from tests.support.streams import Stream
@@ -32,7 +33,17 @@ DECAYS = (  # one or more of every kind, at scales that matter within an hour
     "table:0=1,10m=0.5,1h=0",
     "expr:1/(1+age/600)^2",
 )
-KEY_AGGREGATES = ("sum", "count", "mean", "heavy-hitters", "frequency", "self-join", "inner-product")
+KEY_AGGREGATES = (
+    "sum",
+    "count",
+    "mean",
+    "variance",
+    "stddev",
+    "heavy-hitters",
+    "frequency",
+    "self-join",
+    "inner-product",
+)
 ROUNDING = 1e-12  # a cumulated share this close below phi, relatively, has reached it
 
 
@@ -103,9 +114,11 @@ class Oracle:
 
     def _where(self, question: Question) -> Flags:
         """Which events a question is about, by what its words say: above, below, at least, at most, is."""
+        if question.share or question.where != Predicate.of(question.where.key, **dict(question.where.ranges)):
+            raise ValueError("this oracle knows ranges and one text; other predicates need one of their own")
         about = np.ones(len(self.events), bool)
         for column, limits in question.where.ranges:
-            numbers = {"value": self.events.v, "weight": self.events.w}[column]
+            numbers = {"value": self.events.v, "weight": self.events.w, "time": self.events.t}[column]
             about &= numbers > limits.low if limits.open_low else numbers >= limits.low
             about &= numbers < limits.high if limits.open_high else numbers <= limits.high
         if question.where.key is not None:
@@ -148,6 +161,22 @@ class Oracle:
 
     def _mean(self, question: Question) -> float:
         return _ratio(self._sum(question), float(np.sum(self._averaged_over(question))))
+
+    def _variance(self, question: Question) -> float:
+        """The mean squared distance of what is asked of from its mean, over the same events, counted alike."""
+        mean, mass = self._mean(question), self._averaged_over(question)
+        asked = self.events.v if question.of == "value" else self.events.w
+        return _ratio(float(np.sum(np.square(asked - mean) * mass)), float(np.sum(mass)))
+
+    def _stddev(self, question: Question) -> float:
+        return float(np.sqrt(self._variance(question)))
+
+    def _ratio_of_sums(self, question: Question) -> float:
+        """Of the value or the weight to events or the weight; `tests.support.wide` knows all measures."""
+        sums = {"events": self._mass(question), "weight": self.events.w * self.decayed(question)}
+        if question.of == "value":
+            sums["value"] = self.events.v * self._mass(question)
+        return _ratio(*(float(np.sum(sums[str(name)])) for name in (question.of, question.per)))
 
     def _fraction(self, question: Question, where: Flags) -> float:
         mass = self._mass(question)
@@ -232,6 +261,9 @@ _ANSWERS = {
     "sum": Oracle._sum,
     "count": Oracle._count,
     "mean": Oracle._mean,
+    "variance": Oracle._variance,
+    "stddev": Oracle._stddev,
+    "ratio": Oracle._ratio_of_sums,
     "selectivity": Oracle._selectivity,
     "rank": Oracle._rank,
     "quantile": Oracle._quantile,
@@ -281,8 +313,10 @@ def random_question(
     if aggregate not in aggregates_for(stream):
         raise ValueError(f"aggregate {aggregate!r} makes no sense for stream {stream.name!r}, whose values are text")
     settings: dict[str, Any] = {"as_of": _random_as_of(rng, stream), "counting": counting}
-    if aggregate in ("sum", "mean", "range-sum", "correlated-sum", "correlated-mean"):
+    if aggregate in ("sum", "mean", "variance", "stddev", "range-sum", "correlated-sum", "correlated-mean"):
         settings["of"] = of
+    if aggregate == "ratio":
+        settings |= {"of": "value", "per": "events"}
     if aggregate in ("rank", "frequency"):
         settings["value"] = _random_value(rng, stream)
     elif aggregate == "quantile":

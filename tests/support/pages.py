@@ -12,12 +12,13 @@ import numpy as np
 from streamlit.components.v2.component_manager import BidiComponentManager
 from streamlit.testing.v1 import AppTest
 
-from sketches.formatting import number_text
+from dashboard import wording
+from sketches.estimate import Estimate
 from sketches.question import Question
 from store import Store
 from tests.support import dashboard_stores
 
-PAGES = ("explore", "distribution", "top_values", "compare", "health", "audit")
+PAGES = ("explore", "leaderboard", "distribution", "top_values", "compare", "health", "audit")
 NEWEST = max(int(rows.t.max()) for rows in dashboard_stores.calls().values())  # event of the small store's calls
 
 
@@ -75,6 +76,12 @@ def column(packed: Any) -> list[Any]:
     return np.frombuffer(base64.b64decode(packed["bdata"]), packed["dtype"]).tolist()
 
 
+def command_shown(test: AppTest) -> str:
+    """The command that gives the same number; it is drawn once its box is opened."""
+    test.session_state["command"] = True
+    return str(test.run().code[0].value)
+
+
 def fine(test: AppTest) -> AppTest:
     """The page, which shows no exception and no apology."""
     assert not test.exception, [one.value for one in test.exception]
@@ -97,4 +104,9 @@ def asked(path: Path, aggregate: str = "sum", decay: str = "none", **more: Any) 
     """What the store itself answers for the stream of calls, as the page writes it."""
     sources = more.pop("sources", ())
     question = Question(aggregate, decay, **more)
-    return number_text(store_of(path).ask(dashboard_stores.CALLS, question, sources=sources).estimate.value)
+    return written(store_of(path).ask(dashboard_stores.CALLS, question, sources=sources).estimate)
+
+
+def written(estimate: Estimate, measure: str = "") -> str:
+    """A number as the page writes it."""
+    return wording.estimated(estimate.value, estimate.lower, estimate.upper, measure)

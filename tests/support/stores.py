@@ -18,9 +18,11 @@ from sketches.units import SECOND, TimeUnit
 from store import EpochSketches, Run, SketchTables, Stream, commit
 from store.packed_ledger import open_ledger
 from store.packed_sources import unpack
+from store.schema import RANDOM_BITS
 from tests.support.by_epoch_family import ByEpoch
 from tests.support.streams import Stream as Rows
 from tests.support.streams import joined
+from tests.support.wide import Wide
 
 EPOCH = 600
 STREAM = "calls"
@@ -33,6 +35,8 @@ BY_EPOCH = ("by-epoch",)  # a family of sketches by source and epoch
 # connection.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pytest", "pandas", "tests.support.warm"])
+
+GENERATION = f"if(generation >> {RANDOM_BITS} = 0, generation, generation >> {RANDOM_BITS})"  # of a mark, or of before
 
 
 def events(rows: Rows) -> Events:
@@ -77,6 +81,21 @@ def parts(by_source: Mapping[str, Rows], length: int = EPOCH, **settings: Any) -
     return found
 
 
+def wide_parts(wide: Wide, names: Sequence[str], length: int, **accuracy: Any) -> list[EpochSketches]:
+    """Events with fields, cut into epochs of every source."""
+    found, starts = [], wide.times - wide.times % length
+    for number, source in enumerate(names):
+        for start in np.unique(starts[wide.sources == number]).tolist():
+            rows = np.flatnonzero((wide.sources == number) & (starts == start))
+            fields = {name: column[rows] for name, column in wide.fields.items()}
+            events = Events.of(wide.ids[rows], wide.times[rows], wide.values[rows], wide.weights[rows], fields)
+            times, weight = wide.times[rows], float(wide.weights[rows].sum())
+            ends = (int(times.min()), int(times.max()))
+            sample = Sample.build(events, **accuracy)
+            found.append(EpochSketches(source, start, length, len(rows), weight, *ends, [sample]))
+    return found
+
+
 def run_of(found: Sequence[EpochSketches], *, stream: str = STREAM, unit: TimeUnit = SECOND, **settings: Any) -> Run:
     return Run(Stream(stream, EPOCH, unit), SketchTables.of(found), NOON, NOON, **settings)
 
@@ -96,19 +115,26 @@ def overlapping(rows: Rows, names: Sequence[str], seed: int, share: float = 0.3)
 
 
 def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, sorted: the whole state of a store. Sources and ledger are unpacked."""
+    """Every row of every table, sorted: the whole state of a store, of marks of commits only their generations. Sources
+    and ledger are unpacked."""
     with duckdb.connect(str(path), read_only=True) as connection:
         names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
         if "packed_ledger" in names:
             open_ledger(connection)
             names = names - {"packed_ledger", "runs", "files"} | {"all_runs", "all_files"}
-        found = {name: sorted(connection.execute(f"FROM {name}").fetchall(), key=repr) for name in sorted(names)}
+        found = {name: sorted(connection.execute(_rows_of(name)).fetchall(), key=repr) for name in sorted(names)}
     found = {name.removeprefix("all_"): rows for name, rows in found.items()}
     if "packed_sources" in found:
         found["sources"] = [
             (stream, *row) for stream, packed, *_ in found.pop("packed_sources") for row in unpacked(packed)
         ]
     return found
+
+
+def _rows_of(table: str) -> str:
+    if table not in ("heads", "segments", "sketches", "set_aside"):
+        return f"FROM {table}"
+    return f"SELECT * REPLACE ({GENERATION} AS generation) FROM {table}"
 
 
 def unpacked(packed: bytes) -> list[tuple[Any, ...]]:

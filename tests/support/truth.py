@@ -122,7 +122,7 @@ class Truth:
     def _chosen(self, predicate: Predicate) -> Flags:
         about = np.ones(len(self.rows), bool)
         for column, limits in predicate.ranges:
-            numbers = {"value": self.v, "weight": self.w}[column]
+            numbers = {"value": self.v, "weight": self.w, "time": self.t}[column]
             about &= _above(numbers, limits.low, strict=limits.open_low)
             about &= _below(numbers, limits.high, strict=limits.open_high)
         if predicate.key is not None:
@@ -207,8 +207,28 @@ class Truth:
                 over = mass if question.of == "value" else self.decayed(question)
                 total = _summed(self._summed(question, mass)[inside])
                 return _grown(_quotient(total, float(over[inside].sum())), self._shrunk(question))
+            case "variance" | "stddev":
+                return _grown(
+                    self._spread(question, mass),
+                    self._shrunk(question) ** (2 if question.aggregate == "variance" else 1),
+                )
             case _:
                 return _quotient(_point(float(mass[inside].sum())), float(mass.sum()))
+
+    def _spread(self, question: Question, mass: Floats) -> Exact:
+        """The mean of squared distances from the mean, or its root; values may be shrunk."""
+        over = mass if question.of == "value" else self.decayed(question)
+        whole = float(over.sum())
+        if whole <= 0.0:
+            return _point(math.nan)
+        numbers = self.weights.astype(np.float64)
+        if question.of == "value":
+            numbers = np.where(over > 0, self.v, 0).astype(np.float64) / self._shrunk(question)
+        mean = math.fsum((numbers * over).tolist()) / whole
+        found = math.fsum((np.square(numbers - mean) * over).tolist()) / whole
+        rounded = 1e-13 * float(np.abs(numbers).max(initial=0.0)) ** 2 * 1e-3
+        ends = max(found - rounded, 0.0), found + rounded
+        return Exact(*(math.sqrt(end) for end in ends)) if question.aggregate == "stddev" else Exact(*ends)
 
     def _summed(self, question: Question, mass: Floats) -> Floats:
         if question.of == "value":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from store import Store
 from store.serving import selection
 from store.serving.catalogue import StoredStream
 from tests.support import dashboard_stores
-from tests.support.dashboard_stores import CALLS, NOTHING, SITES, START
+from tests.support.dashboard_stores import ACCURACY, CALLS, NOTHING, SITES, START
 from tests.support.oracle import Oracle
+from tests.support.stores import stored
+from tests.support.streams import Stream as Rows
 from tests.support.streams import joined
 
 VIEW = View(CALLS, decay="exp:half_life=10m")
@@ -355,3 +358,77 @@ def test_exact_answers_come_from_the_raw_files_and_are_found_once(
 
 def test_a_stream_without_raw_files_has_none_at_hand(answers: AnswerCache) -> None:
     assert answers.raw_files(NOTHING).present == ()
+
+
+def test_answers_are_of_the_commit_that_is_there_now(own: Path) -> None:
+    """A store that is restored and committed to has the same generation again, with other events."""
+    cache, backup, found = AnswerCache(own), own.read_bytes(), []
+    rows = dashboard_stores.calls(600)["north"].take(np.arange(5))
+    for weight in (1, 7):
+        own.write_bytes(backup)
+        late = Rows.of("late", rows.ids + 10**7, rows.t, rows.v, rows.w * weight)
+        generation = stored(own, {"north": late}, stream=CALLS, **ACCURACY)
+        stream, ready = cache.catalogue().streams[CALLS], cache.is_ready(VIEW)
+        found.append((generation, cache.ask(VIEW, stream).estimate, ready))
+        cache.prepare(VIEW)
+    (before, first, _), (after, second, ready) = found
+    assert before == after
+    assert not ready
+    assert second == AnswerCache(own).ask(VIEW, stream).estimate != first
+
+
+def test_an_answer_of_a_commit_that_came_meanwhile_is_not_kept(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be found under the name of the commit before."""
+    cache = AnswerCache(own)
+    stream, before = cache.catalogue().streams[CALLS], own.read_bytes()
+    ask = cache.store.ask
+
+    def late(*arguments: Any, **settings: Any) -> Any:
+        stored(own, {"north": dashboard_stores.calls(600)["north"]}, stream="another")
+        return ask(*arguments, **settings)
+
+    monkeypatch.setattr(cache.store, "ask", late)
+    assert cache.ask(VIEW, stream).provenance.generation == 2
+    monkeypatch.setattr(cache.store, "ask", ask)
+    own.write_bytes(before)
+    assert cache.ask(VIEW, stream).provenance.generation == 1
+
+
+def test_sessions_that_ask_for_the_same_at_once_share_one_answer(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that follow a store redraw the same page when a run commits. A question that fails is asked again."""
+    cache = AnswerCache(own)
+    stream, ask, calls, go_on = cache.catalogue().streams[CALLS], cache.store.ask, [], Event()
+
+    def slow(*arguments: Any, **settings: Any) -> Any:
+        calls.append(arguments)
+        go_on.wait(0.5 if len(calls) == 1 else 0)
+        if len(calls) == 1:
+            raise QuestionError("not this time")
+        return ask(*arguments, **settings)
+
+    monkeypatch.setattr(cache.store, "ask", slow)
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(cache.ask, VIEW, stream) for _ in range(6)]
+        failed = [one for one in asked if one.exception() is not None]
+    assert (len(failed), len(calls)) == (1, 2)
+    assert len({id(one.result()) for one in asked if one not in failed}) == 1
+
+
+def test_a_page_that_is_not_wanted_any_more_asks_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks before each answer that must be found; what is kept it takes without looking."""
+    cache = AnswerCache(own)
+    stream = cache.catalogue().streams[CALLS]
+    cache.ask(VIEW, stream)
+    asked = counting(monkeypatch, cache.store, "ask")
+
+    def not_wanted() -> None:
+        raise InterruptedError
+
+    cache.begin(not_wanted)
+    cache.ask(VIEW, stream)
+    with pytest.raises(InterruptedError):
+        cache.ask(replace(VIEW, decay="exp:half_life=11m"), stream)
+    assert asked == []
+    cache.begin()
+    cache.ask(replace(VIEW, decay="exp:half_life=11m"), stream)
+    assert len(asked) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import app
+from dashboard import answer_cache, app
 from tests.support import dashboard_stores
 from tests.support.dashboard_stores import CALLS, NOTHING, SCRIPT, SITES
 from tests.support.pages import PAGES, address, asked, charts, fine, labelled, metric, opened, text_of
@@ -32,7 +33,9 @@ def test_every_page_is_drawn_for_every_kind_of_stream(name: str, stream: str, sm
     test = fine(opened(small, name, stream=stream))
     assert address(test)["stream"] == [stream]
     assert len(text_of(test)) > 40
-    drawn = {"explore": 2, "distribution": 2, "top_values": 2, "compare": 1, "health": 1, "audit": 0}[name]
+    drawn = {"explore": 2, "leaderboard": 1, "distribution": 2, "top_values": 2, "compare": 1, "health": 1, "audit": 0}[
+        name
+    ]
     known = stream != NOTHING and not (name == "distribution" and stream == dashboard_stores.PAGES)
     assert len(charts(test)) == (drawn if known else 0)
 
@@ -96,3 +99,22 @@ def test_an_absurd_address_is_answered_calmly(name: str, parameters: dict[str, A
     test = fine(opened(small, name, **parameters))
     assert "<img" not in re.sub(r"`[^`]*`", "", text_of(test)).replace(r"\<img", "")
     assert "<img" not in json.dumps(charts(test))
+
+
+HOLD = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
+
+
+def test_a_store_that_another_process_holds_is_said_with_its_number(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page does not keep its visitor waiting for long, says who holds the store, and shows it afterwards."""
+    monkeypatch.setattr(answer_cache, "PATIENCE", 0.3)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(own)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        test = fine(opened(own))
+        shown = " ".join(text.value for text in test.markdown)
+        assert "Another process holds the store" in shown
+        assert f"in use by process {holder.pid}" in shown
+        holder.communicate()
+    assert "Another process" not in " ".join(text.value for text in fine(test.run()).markdown)

@@ -40,7 +40,8 @@ def gappy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     silent["-south"] = lone
     path = folder / "gappy.duckdb"
     read = [dashboard_stores.raw(folder, silent)]
-    run = dashboard_stores.run(CALLS, silent, settings("integer", detail=99), detail=99, files=read)
+    described = settings("integer", detail=99, input=[f"{folder}/*"])
+    run = dashboard_stores.run(CALLS, silent, described, detail=99, files=read)
     with dashboard_stores.short_segments():
         commit(path, run)
     damaged = shutil.copyfile(path, folder / "damaged.duckdb")

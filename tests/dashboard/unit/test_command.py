@@ -14,10 +14,10 @@ import pytest
 import wane
 from dashboard.answer_cache import AnswerCache
 from dashboard.command import command
-from dashboard.view import View, aggregates_of
+from dashboard.measures import aggregates_of
+from dashboard.view import View
 from dashboard.wording import AGGREGATES, ON_KEYS
 from sketches.question import Question
-from sketches.units import SECOND
 from store import Store
 from tests.support.dashboard_stores import BLOGS, CALLS, LABELS, PAGES, SITES, START
 
@@ -99,8 +99,9 @@ def test_the_command_of_a_list_gives_the_list(
 ) -> None:
     """As many values as asked for, of no less than the share asked for."""
     view = View(PAGES, aggregate="heavy-hitters", decay="exp:half_life=20m", top=3, share=0.05)
-    assert view.question(SECOND) == Question("heavy-hitters", view.fading, top=3, phi=0.05)
-    assert replace(view, share=0.0).question(SECOND) == Question("heavy-hitters", view.fading, top=3)
+    stream = answers.catalogue().streams[PAGES]
+    assert view.question(stream) == Question("heavy-hitters", view.fading, top=3, phi=0.05)
+    assert replace(view, share=0.0).question(stream) == Question("heavy-hitters", view.fading, top=3)
     items = answers.ask(view, answers.catalogue().streams[PAGES]).estimate.items
     found = printed(capsys, view, small)["items"]
     assert len(items) == 3

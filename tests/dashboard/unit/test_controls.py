@@ -10,11 +10,10 @@ from dashboard import controls, time_controls
 from dashboard.screens import compare
 from dashboard.view import DURATIONS
 from sketches.durations import format_duration, parse_duration
-from sketches.formatting import number_text
 from sketches.question import Question
 from tests.support import dashboard_stores
 from tests.support.dashboard_stores import CALLS, START, stored_stream
-from tests.support.pages import address, asked, fine, metric, opened, store_of, text_of, widget
+from tests.support.pages import address, asked, fine, metric, opened, store_of, text_of, widget, written
 
 
 def test_the_number_is_the_store_s_and_follows_every_control(small: Path) -> None:
@@ -75,12 +74,12 @@ def test_what_an_aggregate_needs_can_be_given(aggregate: str, small: Path) -> No
         assert metric(test) == asked(small, "range-sum", low=100.0, high=200.0, sources=("north",))
     elif aggregate == "inner-product":
         widget(test, "selectbox", "Second source").set_value("-south").run()
-        found = store_of(small).ask(CALLS, Question("inner-product"), sources=["north"], other="-south").estimate.value
-        assert metric(test) == number_text(found)
+        found = store_of(small).ask(CALLS, Question("inner-product"), sources=["north"], other="-south").estimate
+        assert metric(test) == written(found)
     else:
         widget(test, "text_input", "Value").set_value("500").run()
-        share = store_of(small).ask(CALLS, Question(aggregate, value=500), sources=["north"]).estimate.value
-        assert metric(test) == f"{100 * share:.6g}%"
+        share = store_of(small).ask(CALLS, Question(aggregate, value=500), sources=["north"]).estimate
+        assert metric(test) == written(share, "share")
 
 
 def test_another_stream_keeps_how_the_past_fades_and_drops_what_does_not_fit(small: Path) -> None:
@@ -88,9 +87,13 @@ def test_another_stream_keeps_how_the_past_fades_and_drops_what_does_not_fit(sma
     test = opened(small, source="north", aggregate="correlated-sum", tau="500", decay="chordal:30m", as_of=str(START))
     widget(test, "selectbox", "Stream").set_value(dashboard_stores.PAGES).run()
     fine(test)
-    assert address(test) == {"stream": [dashboard_stores.PAGES], "decay": ["chordal:30m"]}
+    assert address(test) == {
+        "stream": [dashboard_stores.PAGES],
+        "aggregate": ["sum"],
+        "decay": ["chordal:30m"],
+    }
     assert any("needs numbers" in one.value for one in test.warning)
-    assert "Of" not in [one.label for one in test.segmented_control]
+    assert widget(test, "selectbox", "Of").options == ["w (the weight)", "events"]
     widget(test, "selectbox", "Aggregate").set_value("count").run()
     assert not test.warning
 

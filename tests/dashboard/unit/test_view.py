@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 from hypothesis import example, given, settings
@@ -101,7 +102,11 @@ def test_an_address_carries_the_whole_view(view: View) -> None:
 
 def test_each_choice_has_its_own_parameter_and_the_usual_ones_have_none() -> None:
     """A short address for the view that everyone sees first."""
-    assert to_parameters(View(stream="s", decay="none")) == {"stream": ["s"], "decay": ["none"]}
+    assert to_parameters(View(stream="s", decay="none")) == {
+        "stream": ["s"],
+        "aggregate": ["sum"],
+        "decay": ["none"],
+    }
     assert to_parameters(View(as_of="7", source=("a", "b")))["as-of"] == ["7"]
     assert to_parameters(View(as_of="7", source=("a", "b")))["source"] == ["a", "b"]
     assert to_parameters(View(refresh=False))["refresh"] == ["off"]
@@ -146,7 +151,7 @@ def test_an_address_can_ask_for_anything_and_gets_a_view(given_: dict[str, list[
         ("other", "mars", "no source `mars`"),
         ("family", "guess", "no sketches of the family `guess`"),
         ("aggregate", "heavy-hitters", "one of sum, count"),
-        ("of", "both", "one of weight, value"),
+        ("of", "both", "it can be of `value, events`"),
         ("tau", "often", "a number, 'median'"),
         ("counting", "both", "one of events, weight"),
         ("where", "value ~ 5", "the predicate cannot be read"),
@@ -300,9 +305,9 @@ def test_texts_are_checked_and_written_as_wane_writes_them() -> None:
     assert (check_span(" 60m "), check_span("  ")) == ("1h", "")
     assert (check_tau(" q0.9 "), check_tau(""), check_tau("-3")) == ("q0.9", "", "-3")
     assert (check_number(" 1e3 "), check_number(""), check_number("-inf")) == ("1e3", "", "-inf")
-    assert (check_where(" value<5 "), check_where("")) == ("value<5", "")
+    assert (check_where(" value<5 ", STREAM), check_where("", STREAM)) == ("value<5", "")
     for check, text in (
-        (check_where, "value"),
+        (partial(check_where, stream=STREAM), "value"),
         (check_span, "1 lightyear"),
         (check_tau, "nan"),
         (check_number, "nan"),
@@ -329,4 +334,4 @@ def test_sources_in_a_few_words() -> None:
 def test_a_view_that_lacks_something_says_what() -> None:
     for aggregate, name in (("rank", "value"), ("correlated-sum", "tau"), ("range-sum", "low")):
         with pytest.raises(QuestionError, match=name):
-            View(aggregate=aggregate, decay="none").question(SECOND)
+            View(aggregate=aggregate, decay="none").question(STREAM)

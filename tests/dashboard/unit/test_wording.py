@@ -25,8 +25,24 @@ def test_shares_are_per_cent_and_everything_else_is_a_number() -> None:
     """The estimate and both limits, which are rounded outward."""
     assert (wording.measured(0.25, "share"), wording.measured(0.25, "weight")) == ("25%", "0.25")
     assert (wording.measured(math.nan, "share"), wording.measured(math.inf, "value")) == ("no data", "unbounded")
-    assert wording.limits(1 / 3, 2 / 3, "share") == ("33.3333%", "66.6667%")
-    assert wording.limits(1 / 3, 2 / 3, "weight") == ("0.333333", "0.666667")
+    assert wording.limits(1 / 3, 2 / 3, "share") == ("33%", "67%")
+    assert wording.limits(1 / 3, 2 / 3, "weight") == ("0.33", "0.67")
+
+
+def test_an_estimate_has_at_most_one_digit_more_than_its_interval_justifies() -> None:
+    """Exact ones have all; the interval that is read contains the one that was computed."""
+    assert wording.estimated(6225.02, 6000.0, 6500.0, "") == "6,230"
+    assert wording.estimated(6225.02, 6225.02, 6225.02, "") == "6,225.02"
+    assert wording.estimated(0.98765, 0.97, 1.2, "share") == "99%"
+    assert wording.estimated(math.nan, 0.0, 5.0, "") == "no data"
+    assert wording.estimated(17.2, 0.0, 3100.0, "") == "20"  # one digit, however wide the interval
+    assert wording.estimated(12.3456, -math.inf, math.inf, "") == "12.3456"
+    assert wording.limits(6012.3, 6487.6, "") == ("6,010", "6,490")
+    assert wording.limits(0.97, 1.2, "share") == ("97%", "100%")
+    assert wording.limits(45.640449, 45.645551, "") == ("45.6404", "45.6456")
+    assert wording.half_width(0.0, -1.0, 1.0, "") == "± 1"
+    assert wording.half_width(0.066, 0.06597, 0.06603, "") == "± 0.045%"
+    assert wording.half_width(36.78, 36.78 - 1e-8, 36.78 + 1e-8, "") == "± under 0.001%"
 
 
 def test_a_sentence_begins_with_a_capital() -> None:

@@ -115,3 +115,23 @@ def test_weights_are_shown_in_the_unit_of_the_user(tmp_path: Path) -> None:
     found = previewed(configure(tmp_path, "weight_step = 0.01\n"))
     assert [event["weight"] for event in found.events] == [0.07, 0]
     assert list(found.rejected) == ["weight is not a multiple of weight_step"]
+
+
+def test_fields_of_the_first_events_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As they would be kept, and which would be missing and why."""
+    write(tmp_path / "raw/a.parquet", ROWS)
+    table = pq.read_table(tmp_path / "raw/a.parquet")
+    paths = ["/" if row % 2 else None if row else "x" * 1001 for row in range(len(table))]
+    pq.write_table(table.append_column("path", pa.array(paths)), tmp_path / "raw/a.parquet")
+    settings = configure(tmp_path, '[streams.calls.fields]\npath = "path"\nheavy = "w"\n')
+    found = previewed(settings)
+    heavy = table["w"].to_pylist()
+    assert [event["fields"] for event in found.events] == [
+        {"heavy": heavy[row], "path": "/" if row % 2 else None} for row in range(10)
+    ]
+    assert found.field_faults == {"path": {"it is longer than 1,000 bytes": 1}}
+    assert main(["ingest", "--dry-run", "--config", str(settings.path)]) == 0
+    shown = capsys.readouterr().out
+    assert f", heavy {heavy[1]}, path /\n" in shown
+    assert f", heavy {heavy[0]}, path missing\n" in shown
+    assert "  would miss   field path in 1 row of the first: it is longer than 1,000 bytes\n" in shown

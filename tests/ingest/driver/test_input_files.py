@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingest.driver import input_files as inputs
-from ingest.driver.input_files import FoundFile, compare, find_files, fingerprint, unchanged
+from ingest.driver.input_files import FoundFile, compare, content_of, find_files, fingerprint, unchanged
 from ingest.driver.settings import StreamSettings
 from sketches.units import SECOND
 from store.writing.ledger import KnownFile
@@ -278,3 +278,28 @@ def test_a_file_is_unchanged_until_it_changes(tmp_path: Path) -> None:
     assert not unchanged(file)
     Path(path).unlink()
     assert not unchanged(file)
+
+
+def test_folders_that_an_expression_names_are_part_of_the_content() -> None:
+    """Others are not: the same bytes in another folder are a copy."""
+    said = ["concat(Region, '/')", "id"]
+    north = content_of("/in/region=north/day=1/x.csv", "f", said)
+    assert north == content_of("/old/region=north/day=2/y.csv", "f", said) != "f"
+    assert north != content_of("/in/region=south/day=1/x.csv", "f", said)
+    assert north != content_of("/in/region=north/day=1/x.csv", "g", said)
+    assert content_of("/in/region=north/x.csv", "f", ["my_region", "id"]) == "f"
+    assert content_of("/in/a=b.csv", "f", ["a"]) == "f"
+
+
+def test_a_ledger_of_before_knows_its_files_in_such_folders(tmp_path: Path) -> None:
+    """Touched, moved within its region, or beside the same bytes of another one."""
+    north = write(tmp_path / "region=north/a.csv", "same")
+    found = find_files(stream(tmp_path / "**/*.csv"))
+    known = ledger(*found)
+    os.utime(north, ns=(1, 1))
+    (again,) = compare(find_files(stream(tmp_path / "**/*.csv")), known, ["region"]).known
+    assert again.path == north
+    moved, south = write(tmp_path / "region=north/b.csv", "same"), write(tmp_path / "region=south/a.csv", "same")
+    after = compare(find_files(stream(tmp_path / "**/*.csv")), known, ["region"])
+    assert [file.path for file in after.new] == [south]
+    assert [(file.path, original) for file, original in after.copies] == [(moved, north)]

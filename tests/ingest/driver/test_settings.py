@@ -670,3 +670,57 @@ def test_junk_is_settings_or_an_error(tmp_path: Path, stream: dict[str, Any], to
         assert 1 <= one.epoch <= MAX_TIME
         for family in one.families:
             FAMILIES[family].build(Events.of([1], [1]), **one.build_keywords(FAMILIES[family])).to_bytes()
+
+
+def test_fields_and_names_reach_the_store(tmp_path: Path) -> None:
+    """They are part of what the store keeps, and never of what must stay as it is."""
+    stream = NEEDED | {"value": "latency", "weight": "2 * w", "fields": {"status": "status", "kb": "bytes / 1000"}}
+    calls = read_settings(write(tmp_path, stream)).streams["calls"]
+    assert calls.described()["fields"] == calls.fields == {"kb": "bytes / 1000", "status": "status"}
+    assert (calls.described()["value_name"], calls.described()["weight_name"]) == ("latency", "")
+    named = read_settings(write(tmp_path, stream | {"value_name": "ms", "weight_name": "cost"})).streams["calls"]
+    assert (named.value_name, named.weight_name) == ("ms", "cost")
+    plain = read_settings(write(tmp_path, NEEDED)).streams["calls"]
+    assert (plain.described()["fields"], plain.value_name, plain.weight_name) == ({}, "", "")
+    assert calls.fixed() == plain.fixed()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ("status", "must be a table of names and expressions"),
+        ({"Value": "v"}, "'Value' means something else in a question"),
+        ({"a-b": "v"}, "'a-b' is not a letter followed by"),
+        ({"status": ""}, "streams.calls.fields.status is ''; it must be text"),
+        ({"status": ["s"]}, "streams.calls.fields.status is ['s']; it must be text"),
+        ({"status": "a", "Status": "b"}, "'status' and 'Status' differ in upper and lower case only"),
+        ({f"f{number}": "v" for number in range(33)}, "names 33 fields; a stream has at most 32"),
+    ],
+)
+def test_fields_that_cannot_be_are_refused(tmp_path: Path, fields: object, words: str) -> None:
+    """With the field, and what would be valid."""
+    assert words in refused(write(tmp_path, NEEDED | {"fields": fields}))
+
+
+def test_fields_need_a_family_that_keeps_them(tmp_path: Path) -> None:
+    """A setting that would do nothing is refused; an empty table does nothing anywhere."""
+    only = NEEDED | {"families": ["histogram"]}
+    message = refused(write(tmp_path, only | {"fields": {"status": "status"}}))
+    assert "streams.calls.fields is set, but no family of the stream keeps fields; sample does" in message
+    assert read_settings(write(tmp_path, only | {"fields": {}})).streams["calls"].fields == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("5%", 0.05), ("0%", 0.0), ("0.1 %", 0.001), ("100%", 1.0), ("none", None)]
+)
+def test_how_many_rows_may_be_rejected(tmp_path: Path, text: str, share: float | None) -> None:
+    """A share of the rows of a run; half of them unless the stream says otherwise."""
+    assert read_settings(write(tmp_path, NEEDED | {"max_rejected": text})).streams["calls"].max_rejected == share
+    assert read_settings(write(tmp_path, NEEDED)).streams["calls"].max_rejected == 0.5
+
+
+@pytest.mark.parametrize("value", ["5", "101%", "-1%", "many", 5, 0.05, True])
+def test_a_share_of_rows_is_a_percentage(tmp_path: Path, value: object) -> None:
+    """Anything else could be meant in two ways."""
+    message = refused(write(tmp_path, NEEDED | {"max_rejected": value}))
+    assert 'it must be a percentage such as "5%", or "none"' in message

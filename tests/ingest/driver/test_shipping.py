@@ -53,8 +53,10 @@ def test_a_worker_needs_nothing_but_the_archive(archive: Path, tmp_path: Path) -
     assert modules == [
         "ingest",
         "ingest.executor",
+        "ingest.executor.arrow_columns",
         "ingest.executor.chunk",
         "ingest.executor.columns",
+        "ingest.executor.field_columns",
         "ingest.executor.grouping",
         "ingest.executor.merging",
         "ingest.executor.stream_sketches",

@@ -6,13 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings, read_settings
+from ingest.driver.settings import Settings, SettingsError, read_settings
+from ingest.driver.stream_kinds import StreamKinds, checked_kinds
 from ingest.driver.stream_work import find_work
 from sketches import Events, Histogram
+from sketches.event_rules import ROLES
+from sketches.events import Kind
 from sketches.family import Scope
+from sketches.fields import FieldKind
 from sketches.registry import register
 from sketches.sampling.epoch_sample import EpochSample
 from store import EpochSketches, Run, Stream, commit
@@ -148,15 +153,15 @@ def test_epochs_of_the_earlier_form_are_known_to_the_workers(tmp_path: Path) -> 
     assert work.earlier["sample"].starts == set(starts)
     keywords = {"epsilon": 0.9, "delta": 0.05, "seed": 4, "unit": stream.unit}
     assert work.earlier["sample"].keywords == keywords
-    assert work.described(None)["earlier"] == {"sample": {"epsilon": 0.9, "delta": 0.05}}
+    assert work.described(StreamKinds())["earlier"] == {"sample": {"epsilon": 0.9, "delta": 0.05}}
     replaced = find_work(stream, settings.store, RunOptions(backfill=(FIRST, FIRST + EPOCH)))
     assert replaced.earlier["sample"].starts == {FIRST + EPOCH}, "what a backfill reads anew goes to the sample"
-    commit(settings.store, replace(old, stream=Stream(STREAM, EPOCH, settings=work.described(None))))
+    commit(settings.store, replace(old, stream=Stream(STREAM, EPOCH, settings=work.described(StreamKinds()))))
     again = find_work(stream, settings.store, RunOptions())
     assert again.earlier["sample"].keywords == keywords, "remembered"
     assert "earlier" not in find_work(
         configure(tmp_path, name="new").streams[STREAM], tmp_path / "no", RunOptions()
-    ).described(None)
+    ).described(StreamKinds())
 
 
 def test_a_stream_of_an_older_wane_has_steps_of_1(tmp_path: Path) -> None:
@@ -179,3 +184,37 @@ def test_families_that_keep_one_of_the_two_kept_weight(
     assert error is not None
     assert "counting of stream 'calls' is 'events', but its stored sketches were built with 'weight'" in error
     assert error_of(configure(tmp_path, 'counting = "weight"\n' + BOTH)) is None
+
+
+def test_fields_come_and_go_and_keep_their_kinds(tmp_path: Path) -> None:
+    """One that is removed is remembered, and counts among those that a stream may have."""
+    settings = configure(tmp_path, '[streams.calls.fields]\nstatus = "v"\npath = "source"\n')
+    run = described(settings)
+    kinds = StreamKinds(Kind.INTEGER, {"status": FieldKind.INTEGER, "path": FieldKind.TEXT})
+    kept = dict(run.stream.settings or {}) | kinds.described()
+    commit(settings.store, replace(run, stream=Stream(STREAM, EPOCH, settings=kept)))
+    other = configure(tmp_path, '[streams.calls.fields]\nstatus = "upper(v)"\nnew = "w"\n')
+    assert error_of(other) is None
+    work = find_work(other.streams[STREAM], other.store, RunOptions())
+    assert work.kinds == kinds
+    found = checked_kinds(
+        other.streams[STREAM],
+        {role: [pa.int64()] for role in ROLES} | {"field status": [pa.string()], "field new": [pa.null()]},
+        work.kinds,
+    )
+    assert found == kinds, "what the store knows stays, and nulls say nothing"
+    described_now = work.described(found)
+    assert described_now["fields"] == {"new": "w", "status": "upper(v)"}
+    assert described_now["field_kinds"] == {"status": "integer", "path": "text"}
+    many = configure(tmp_path, "[streams.calls.fields]\n" + "".join(f'f{n} = "v"\n' for n in range(31)))
+    error = error_of(many)
+    assert error is not None
+    assert "has 31 fields and had path, status; at most 32 are kept" in error
+
+
+def test_a_field_of_an_impossible_type_is_refused(tmp_path: Path) -> None:
+    """With the stream, the field, its expression, its type and what would help."""
+    settings = configure(tmp_path, '[streams.calls.fields]\nrequest = "req"\n')
+    types = {role: [pa.int64()] for role in ROLES} | {"field request": [pa.list_(pa.int8())]}
+    with pytest.raises(SettingsError, match=r"field request of stream 'calls' is 'req', of type list<.*with a dot"):
+        checked_kinds(settings.streams[STREAM], types, StreamKinds())

@@ -39,6 +39,15 @@ def test_a_run_that_went_well_is_told() -> None:
     assert list(summary.problems()) == []
 
 
+def test_the_start_is_told_with_its_parts() -> None:
+    """Seconds until the first row was read, in the order in which they passed; a run without rows has no first one."""
+    start = {"Python": 0.74, "files": 0.01, "Java": 1.5, "session": 1.25}
+    line = "Read the first row after 3.5 s (Python 0.7, files 0.0, Java 1.5, session 1.2)."
+    assert line in Summary([FINE], generation=7, seconds=2.0, start=start).lines()
+    assert Summary([FINE], start=start).as_dict()["start"] == start
+    assert not any("first row" in line for line in Summary([StreamOutcome("calls")], start=start).lines())
+
+
 def test_nothing_to_do_is_told() -> None:
     """A run without new files says so."""
     rows, end = Summary([StreamOutcome("calls", known=3)], seconds=0.25).lines()
@@ -134,3 +143,16 @@ def test_a_revoked_promise_is_told_and_once_by_mail() -> None:
     assert list(Summary([later]).problems()) == []
     assert "  unique = true stays revoked: 2 repeated rows were seen" in Summary([later]).lines()
     assert Summary([now, later]).exit_code == 0
+
+
+def test_what_fields_lack_and_where_copies_differ_is_told() -> None:
+    """Each field and reason has its line; neither is a problem that stops anybody."""
+    faults = {"status": {"it is not a whole number, as the field is": 1}, "path": {"it is longer than 1,000 bytes": 7}}
+    outcome = StreamOutcome("calls", field_faults=faults, field_conflicts=2, conflicts_exact=False)
+    lines = list(Summary([outcome]).lines())
+    assert "  field status is missing in 1 row: it is not a whole number, as the field is" in lines
+    assert "  field path is missing in 7 rows: it is longer than 1,000 bytes" in lines
+    assert any(line.startswith("  copies of about 2 events differ in a field") for line in lines)
+    assert (list(Summary([outcome]).problems()), Summary([outcome]).exit_code) == ([], 0)
+    (told,) = json.loads(json.dumps(Summary([outcome]).as_dict()))["streams"]
+    assert (told["field_faults"], told["field_conflicts"]) == (faults, 2)

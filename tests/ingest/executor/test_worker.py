@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings
 from sketches.event_rules import ROLES, PlainColumn
 from sketches.events import Events, Kind
 from sketches.family import Scope, Sketch
+from sketches.fields import FieldKind
 from sketches.registry import FAMILIES, load, merge_payloads
 from sketches.sampling.sample import Sample
 from sketches.units import TimeUnit
@@ -417,8 +418,9 @@ def test_an_epoch_at_zero_is_no_tally() -> None:
     assert list(merge([], how)) == []
 
 
-def test_nothing_but_rows_leaves_a_worker() -> None:
+def test_nothing_but_rows_leaves_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's way in: batches whose columns are named for their roles give what `sketch` gives."""
+    monkeypatch.setattr(worker.time, "time", lambda: 7.0)
     data = raw(3, Kind.FLOAT, 500)
     how = settings(Kind.FLOAT)
     batch = data.batch(range(500))
@@ -499,3 +501,86 @@ def test_a_file_that_breaks_is_named(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(UnreadableError, match=str(path)):
         read_all(path)
+
+
+def seen_by_sample(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, int], dict[str, Any]]:
+    """What families of a stream are told of the fields of every event, by id and time, from now on."""
+    seen: dict[tuple[int, int], dict[str, Any]] = {}
+    partial = Sample.partial.__func__  # type: ignore[attr-defined]
+
+    def watched(cls: type[Sample], events: Events, *arguments: Any, **keywords: Any) -> Sample:
+        columns = {name: events.fields[name] for name in events.fields}
+        for row, key in enumerate(zip(events.ids.tolist(), events.times.tolist(), strict=True)):
+            seen[key] = {
+                name: None
+                if column.missing is not None and column.missing[row]
+                else column.texts[column.values[row]]
+                if column.kind is FieldKind.TEXT
+                else column.values[row].item()
+                for name, column in columns.items()
+            }
+        return partial(cls, events, *arguments, **keywords)
+
+    monkeypatch.setattr(Sample, "partial", classmethod(watched))
+    return seen
+
+
+FIELD_KINDS = {"status": FieldKind.INTEGER, "path": FieldKind.TEXT}
+
+
+def with_fields(within: tuple[int, int] | None = None) -> WorkerSettings:
+    made = settings(Kind.INTEGER, within=within)
+    return replace(made, conversion=replace(made.conversion, fields=FIELD_KINDS))
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 30])
+@pytest.mark.parametrize("within", [None, (3000, 6000)])
+def test_fields_come_with_their_events(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, within: tuple[int, int] | None
+) -> None:
+    """Whatever batches and chunks they came in, without rows that are rejected or outside a backfill; the tally counts
+    what could not be converted in rows that are events."""
+    monkeypatch.setattr(worker, "CHUNK", chunk)
+    seen = seen_by_sample(monkeypatch)
+    batches, wanted = [], {}
+    for number in range(4):
+        rows = range(number * 50, number * 50 + 50)
+        status = [None if row % 7 == 0 else "x" if row % 5 == 0 else str(row % 600) for row in rows]
+        path = [f"/{row % (3 + number)}" for row in rows]
+        batches.append(
+            {
+                "source": pa.array(["north"] * 50),
+                "id": pa.array(rows, pa.int64()),
+                "time": pa.array([row * 40 for row in rows], pa.int64()),
+                "value": pa.array([1] * 50),
+                "weight": pa.array([-1 if row % 11 == 0 else 1 for row in rows]),
+                "field status": pa.array(status, pa.string()),
+                "field path": pa.array(path, pa.string()).dictionary_encode(),
+                "file": pa.array(["f"] * 50),
+            }
+        )
+        for row, code, text in zip(rows, status, path, strict=True):
+            if row % 11 and (within is None or within[0] <= row * 40 < within[1]):
+                wanted[row, row * 40] = {"path": text, "status": None if code in (None, "x") else int(code)}
+    tally = Tally()
+    for batch in sketch(batches, with_fields(within)):
+        for data in batch.column("tally").drop_null().to_pylist():
+            tally.merge_bytes(data)
+    assert seen == wanted
+    refused = sum(row % 11 > 0 and row % 7 > 0 and row % 5 == 0 for row in range(200))
+    assert tally.field_faults == {"status": {"it is not a whole number, as the field is": refused}}
+
+
+def test_a_parquet_file_without_a_field_leaves_it_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The column came to be after the file was written; files with it are read as they are."""
+    seen = seen_by_sample(monkeypatch)
+    columns = {role: PlainColumn(role) for role in ROLES} | {
+        "field status": PlainColumn("code"),
+        "field path": PlainColumn(None, "/"),
+    }
+    for name, more in (("old", {}), ("new", {"code": pa.array([200], pa.int16())})):
+        row = {"source": ["s"], "id": [len(name) + len(more)], "time": [5], "value": [1], "weight": [1]} | more
+        pq.write_table(pa.table(row), tmp_path / f"{name}.parquet")
+    groups = [RowGroup(str(tmp_path / f"{name}.parquet"), 0, 1) for name in ("old", "new")]
+    list(sketch_row_groups([pa.record_batch({"id": [0]})], [groups], columns, with_fields()))
+    assert seen == {(3, 5): {"path": "/", "status": None}, (4, 5): {"path": "/", "status": 200}}

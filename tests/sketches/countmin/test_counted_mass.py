@@ -16,8 +16,8 @@ from sketches.countmin.ecm_parameters import EcmParameters
 from sketches.countmin.retractable import CountMinParameters
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError, WaneError
 from sketches.events import Extremes
-from sketches.family import Built
 from sketches.predicate import Predicate
+from sketches.promise import Built
 from sketches.question import Counting
 from sketches.units import SECOND
 from tests.sketches.countmin.test_ecm import Tally
@@ -289,7 +289,7 @@ def test_events_of_weight_0_leave_no_trace_among_weights(keeping: Any, basis: An
     some = np.flatnonzero(w)
     place = t if basis == "time" else np.array([5, 1, 2, 3, 4])
     without = Ecm.build(Events.of(some, place[some], v[some], w[some]), keeping=keeping, counting="weight")
-    for column in ("owner", "time", "level", "cuts") if keeping == "rw" else ("bounds", "end", "size", "oldest"):
+    for column in ("owner", "time", "level", "cuts") if keeping == "rw" else ("bounds", "start", "end", "size"):
         if (column, basis) != ("level", "count"):  # levels are by the hash of the event itself
             assert np.array_equal(getattr(sketch.logs, column), getattr(without.logs, column)), column
     assert sorted(sketch.labels.texts) == ["a", "c"]
@@ -381,7 +381,7 @@ def test_weights_beyond_2_to_the_53(weight: int) -> None:
     assert (whole > 1 << 53) == (weight > 1)
     for sketch, exact in ((sketches[0], whole), (Ecm.union(sketches), 2 * whole)):
         again = Ecm.from_bytes(sketch.to_bytes())
-        for column in ("bounds", "end", "size", "oldest"):
+        for column in ("bounds", "start", "end", "size"):
             assert np.array_equal(getattr(again.logs, column), getattr(sketch.logs, column)), column
         assert int(again.logs.totals()[-1]) == exact
         found = again.answer(Question("sum"))

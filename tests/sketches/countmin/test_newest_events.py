@@ -11,7 +11,7 @@ import pytest
 from sketches import Ecm, Events, Question, Retractable
 from sketches.arrays import Ints
 from sketches.errors import UnanswerableError
-from sketches.family import Built
+from sketches.promise import Built
 from tests.sketches.countmin.test_ecm import Tally
 from tests.support.conformance import events_of
 from tests.support.oracle import Oracle, random_question

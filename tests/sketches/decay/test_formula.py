@@ -169,10 +169,10 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile(text: str) -> None:
     """Code, foreign characters, deep nesting and sheer size all end in a short DecayError at once."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(DecayError) as caught:
         Formula.parse(text)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert len(str(caught.value)) < 700
     assert str(caught.value).isascii()
 
@@ -193,9 +193,9 @@ def test_limits_are_reachable() -> None:
     Formula.parse("(" * 32 + "age" + ")" * 32)
     largest = Formula.parse("1" + "+age" * 99)
     assert len(largest.program) == 199
-    start = time.perf_counter()
+    start = time.process_time()
     Formula.parse("2" + "^age" * 32)(np.linspace(0, 10, 10_000))
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(

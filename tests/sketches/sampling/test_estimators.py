@@ -71,7 +71,8 @@ def test_an_empty_sketch_has_one_documented_answer(aggregate: str) -> None:
     phi = 0.5 if aggregate == "quantile" else None
     tau = 1 if aggregate.startswith("correlated-") else None
     value = 1 if aggregate in ("rank", "frequency") else None
-    question = Question(aggregate, "none", tau=tau, phi=phi, value=value, low=0, high=2)
+    two = {"of": "value", "per": "events"} if aggregate == "ratio" else {}
+    question = Question(aggregate, "none", tau=tau, phi=phi, value=value, low=0, high=2, **two)
     found = Sample.build(Events.of([], [])).answer(question)
     if aggregate in ("sum", "count", "range-sum", "correlated-sum", "correlated-count", "self-join"):
         assert (found.value, found.lower, found.upper) == (0.0, 0.0, 0.0)

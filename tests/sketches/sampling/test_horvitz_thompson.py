@@ -26,13 +26,13 @@ def test_series_agrees_with_single_answers(name: str, spec: str) -> None:
         tau = None if aggregate in ("sum", "count", "mean") else float(np.quantile(stream.v, 0.8))
         question = Question(aggregate, spec, tau=tau)
         series = sketch.series(question, times)
-        single = [sketch.answer(question.at(int(time))) for time in times]
+        single = [sketch.answer(question.at(int(time))) for time in times[::3]]
         for part in ("value", "lower", "upper"):
             expected = np.array([getattr(one, part) for one in single])
             tolerance = 2.0 * TOLERANCE if part == "value" else 3e-3
-            assert np.allclose(getattr(series, part), expected, tolerance, 1e-6, equal_nan=True), (aggregate, part)
+            assert np.allclose(getattr(series, part)[::3], expected, tolerance, 1e-6, equal_nan=True), (aggregate, part)
         if np.isfinite(parse_decay(spec).horizon):
-            assert np.abs(series.used - [one.used for one in single]).max() <= 1
+            assert np.abs(series.used[::3] - [one.used for one in single]).max() <= 1
 
 
 @pytest.mark.parametrize("phi", [0.02, 0.5, 0.99])

@@ -10,8 +10,8 @@ from scipy.stats import binom
 
 from sketches import Events, Question
 from sketches.errors import QuestionError, UnanswerableError
-from sketches.family import Built
 from sketches.predicate import Predicate, Range
+from sketches.promise import Built
 from sketches.question import Counting
 from sketches.sampling.integral import Integral
 from tests.support.oracle import Oracle

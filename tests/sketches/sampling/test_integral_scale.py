@@ -12,8 +12,8 @@ from scipy.stats import binom
 from sketches import Events, Question, parse_decay
 from sketches.encoding.envelope import open_envelope, seal
 from sketches.errors import CorruptError, EventError, IncompatibleError
-from sketches.family import Built
 from sketches.hashing import event_hashes
+from sketches.promise import Built
 from sketches.question import Counting
 from sketches.sampling.integral import Integral
 from sketches.sampling.integral_decay import IntegralDecay

@@ -168,7 +168,7 @@ def test_an_unseen_event_that_came_once_may_be_missing_beside_many_that_repeat()
     found = lean(sample, (Quantity(VALUE),))
     assert found is not None
     assert 0.1 < found.beta < 0.9
-    unseen = found.sums(parse_decay("none"), np.array([DAYS * DAY]), sample)
+    unseen = found.sums(parse_decay("none"), np.array([DAYS * DAY]), sample.unit)[0]
     largest = float(sample.strata.event_design_weight.max()) * 99.0
     assert unseen.more[0, 0] == pytest.approx((1.0 - found.beta) * largest)
     assert unseen.fewer[0, 0] == pytest.approx((3.0 * found.beta - 1.0) * largest)

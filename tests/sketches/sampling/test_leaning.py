@@ -122,19 +122,6 @@ def test_what_has_faded_to_nearly_nothing_is_covered(later: int) -> None:
     assert missed <= binom.ppf(0.999, trials / 4, 0.05) * 4  # those of one sample go together
 
 
-@pytest.mark.parametrize("block", [1, 7, 10**9])
-def test_times_are_answered_a_block_after_the_other(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many hours there are, what is held of times and hours at once has an end; the answers are the same."""
-    sample, moments = counted(stream_of(2)), np.linspace(DAY, DAYS * DAY, 40).astype(np.int64)
-    question = Question("sum", "exp:half_life=6h")
-    whole = sample.series(question, moments)
-    assert sample.totals is not None
-    monkeypatch.setattr("sketches.sampling.leaning._AT_ONCE", block * len(sample.totals.hourly))
-    parts = sample.series(question, moments)
-    for name in ("value", "lower", "upper"):
-        assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=2e-3)
-
-
 def test_what_was_kept_whole_is_exact_as_before() -> None:
     rows = stream_of(3, 150)
     sample = counted(rows)
@@ -246,3 +233,20 @@ def test_a_stream_of_one_slice_is_answered_within_it() -> None:
             assert abs(found.value - truth) < 0.2 * truth, (seed, decay)
     assert found.upper == pytest.approx(truth), "as of now, what is whole is known: no event came after the newest"
     assert found.value == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("decay", ["exp:half_life=6h", "window:1d", "poly:alpha=1.5,unit=1h"])
+@pytest.mark.parametrize("aggregate", ["mean", "sum"])
+def test_the_newest_point_of_a_chart_is_as_narrow_as_the_number_beside_it(aggregate: str, decay: str) -> None:
+    """Which classes of tall values are bounded by their totals is fixed for each time, not for the middle of all."""
+    rng = np.random.default_rng(1)
+    ids = np.arange(100_000)
+    events = Events.of(
+        ids, np.sort(rng.integers(0, 7 * 86_400, len(ids))), np.round(rng.lognormal(4.0, 1.0, len(ids)), 2)
+    )
+    sample = Sample.partial(events, np.zeros(len(ids), np.int32), ["a"], epsilon=0.2, detail=1).of(None)
+    question = Question(aggregate, decay, of="value")
+    alone = sample.answer(question)
+    chart = sample.series(question, np.linspace(86_400, alone.as_of, 50).astype(np.int64))
+    assert alone.upper > alone.lower
+    assert chart.upper[-1] - chart.lower[-1] <= 1.2 * (alone.upper - alone.lower)

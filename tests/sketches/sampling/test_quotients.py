@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -31,17 +33,36 @@ def sampled(values: Floats, kept: np.ndarray, probability: float, greatest: floa
 def missed(values: Floats, probability: float, seeds: int) -> tuple[int, float]:
     """How often the mean lies outside its limits, and how wide they are over 1.96 standard deviations."""
     rng = np.random.default_rng(3)
-    misses, halves, found = 0, [], []
-    for _ in range(seeds):
-        kept = rng.random(len(values)) < probability
-        if not kept.any():
-            continue
-        quotient = sampled(values, kept, probability, float(values.max()))
-        lower, upper = (float(limit[0]) for limit in quotient.bounds(0.95))
-        misses += not lower <= values.mean() <= upper
-        halves.append((upper - lower) / 2.0)
-        found.append(float(quotient.value[0]))
-    return misses, float(np.mean(halves) / (1.96 * np.std(found)))
+    kept = [rng.random(len(values)) < probability for _ in range(seeds)]
+    quotient = side_by_side([sampled(values, one, probability, float(values.max())) for one in kept if one.any()])
+    lower, upper = quotient.bounds(0.95)
+    misses = int(np.count_nonzero((values.mean() < lower) | (values.mean() > upper)))
+    return misses, float(np.mean((upper - lower) / 2.0) / (1.96 * np.std(quotient.value)))
+
+
+def side_by_side(quotients: list[Quotient]) -> Quotient:
+    """All of them as one, whose limits are found at once: those of each alone, as a test below shows."""
+
+    def totals(which: list[Total]) -> Total:
+        return Total(
+            *(np.concatenate([np.atleast_1d(getattr(one, part.name)) for one in which]) for part in fields(Total))
+        )
+
+    tops, bottoms = totals([one.top for one in quotients]), totals([one.bottom for one in quotients])
+    rest = (np.concatenate([getattr(one, name) for one in quotients]) for name in ("covariance", "least", "greatest"))
+    return Quotient(tops, bottoms, *rest)
+
+
+def test_limits_found_at_once_are_those_of_each_alone() -> None:
+    """Of 8 sampled events and of 1,000, beside each other."""
+    rng = np.random.default_rng(2)
+    values = rng.exponential(1.0, 10_000)
+    probabilities = (8e-4, 3e-3, 0.1) * 4
+    kept = [rng.random(len(values)) < probability for probability in probabilities]
+    alone = [sampled(values, one, p, float(values.max())) for one, p in zip(kept, probabilities, strict=True)]
+    together = side_by_side(alone).bounds(0.95)
+    each = np.array([one.bounds(0.95) for one in alone])[:, :, 0].T
+    assert np.allclose(together, each, rtol=1e-12, atol=0.0)
 
 
 @pytest.mark.parametrize("size", [8, 30, 120, 1000])

@@ -31,6 +31,7 @@ from sketches.vocabulary import AGGREGATES
 from store import InputFile, KnownFile, Run, SketchTables, StoreError, Stream, commit
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles, raw_files
+from store.writing.ledger import fingerprint
 from tests.support.oracle import DECAYS, KEY_AGGREGATES, Oracle, random_question
 from tests.support.stores import EPOCH, NOON, STREAM, execute, overlapping
 from tests.support.streams import START, STREAMS, joined
@@ -51,14 +52,17 @@ def entry(path: Path, rows: int = 1, **changes: Any) -> InputFile:
     """A file as the ledger knows it; every time in it was taken."""
     status = path.stat()
     known: dict[str, Any] = {"oldest": -MAX_TIME, "newest": MAX_TIME} | changes
-    return InputFile(str(path), status.st_size, f"{path}", rows, status.st_mtime_ns, **known)
+    return InputFile(str(path), status.st_size, fingerprint(str(path)), rows, status.st_mtime_ns, **known)
 
 
 def ledger(
     store: Path, files: Sequence[InputFile], settings: dict[str, object] | None = None, unit: TimeUnit = SECOND
 ) -> Path:
     """A store that knows these files and no sketches."""
-    stream = Stream(STREAM, EPOCH, unit, settings_of() if settings is None else settings)
+    settings = settings_of() if settings is None else settings
+    if settings.get("input") == ["/data/*"]:
+        settings = settings | {"input": [f"{store.parent}/*"]}
+    stream = Stream(STREAM, EPOCH, unit, settings)
     commit(store, Run(stream, SketchTables.of([]), NOON, NOON, files=list(files)))
     return store
 
@@ -336,8 +340,10 @@ def test_takes_the_rows_that_ingest_takes(
     names = [truth.source_names[code] for code in truth.sources.tolist()]
     expected = list(zip(names, truth.ids.tolist(), truth.times.tolist(), values, truth.weights.tolist(), strict=True))
     names_of = {name: PlainColumn(column) for name, column in COLUMNS.items()}
-    known = KnownFile(1, str(path), path.stat().st_size, "", 0, count, -MAX_TIME, MAX_TIME)
-    with Exact(RawFiles(STREAM, (known,), format="parquet", kind=kind, unit=unit, columns=names_of)) as exact:
+    known = KnownFile(1, str(path), path.stat().st_size, fingerprint(str(path)), 0, count, -MAX_TIME, MAX_TIME)
+    here = (str(tmp_path),)
+    raw = RawFiles(STREAM, (known,), format="parquet", kind=kind, unit=unit, columns=names_of, folders=here)
+    with Exact(raw) as exact:
         found = exact._execute("SELECT source, t, v, w, repeats FROM events")
         assert exact.events == len(expected)
         assert len(found) == len(set(expected))
@@ -530,7 +536,7 @@ def test_what_cannot_be_checked_says_why(tmp_path: Path) -> None:
         ([known], settings_of(None), "numbers or text"),
         ([known], settings_of(form="orc"), "format 'orc'"),
         ([entry(packed)], settings_of(form="csv"), "is packed in a way"),
-        ([replace(known, path="/nowhere/a.parquet")], settings_of(), "none of the stream's 1 input files"),
+        ([replace(known, path=str(tmp_path / "nowhere.parquet"))], settings_of(), "none of the stream's 1 input files"),
     ]
     for number, (files, settings, reason) in enumerate(cases):
         raw = raw_files(ledger(tmp_path / f"{number}.duckdb", files, settings), STREAM)
@@ -616,9 +622,10 @@ def test_a_file_rewritten_while_it_is_read_is_noticed(tmp_path: Path, monkeypatc
         Exact(raw)
 
 
-def _load_and_touch(connection: duckdb.DuckDBPyConnection, raw: RawFiles, _: object) -> None:
+def _load_and_touch(connection: duckdb.DuckDBPyConnection, raw: RawFiles, _: object) -> dict[str, str]:
     connection.execute("CREATE TABLE events (source VARCHAR, t BIGINT, repeats BIGINT)")
     os.utime(raw.present[0].path, ns=(1, 1))
+    return {}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_a_difference_is_seen(exact: Exact, column: str) -> None:
     changed[7] += 1.0
     compared = compare_totals(totals._replace(**{column: changed}), exact)
     assert compared.differs.nonzero()[0].tolist() == [7]
+    assert not compared.equal
     exact.close()
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sketches import Question
+from sketches import Question, Sample
 from sketches.errors import UnanswerableError
-from sketches.family import Built, Promise
+from sketches.promise import Built, Promise
 from sketches.registry import FAMILIES
 from sketches.units import SECOND
 from store import EpochSketches, Run, SketchTables, Store, Stream, commit
@@ -343,8 +343,8 @@ def test_a_chart_is_planned_for_all_of_its_times() -> None:
     assert len(charted) == 1
 
 
-def test_what_was_merged_often_is_wider() -> None:
-    """Each run that adds to an epoch of `ecm` aggregates its counters once more; the ledger tells how many may have."""
+def test_what_was_merged_often_is_no_wider() -> None:
+    """The ledger tells how many runs may have added to an epoch; those of `ecm` are as narrow as one."""
     runs = [(at, at + 149) for at in range(0, HOUR, 150)]
     once, often = (holding(20_000, families=["ecm", "histogram"], spans=spans) for spans in ([(0, HOUR)], runs))
     question = Count("count", "window:10m")
@@ -356,7 +356,7 @@ def test_what_was_merged_often_is_wider() -> None:
         widths.append(promise.width)
     assert holdings_of(often, often.sources).merges.tolist() == [23.0]
     assert holdings_of(once, once.sources).merges.tolist() == [0.0]
-    assert widths[1] > 3.0 * widths[0]
+    assert widths[1] == widths[0]
 
 
 def test_a_family_that_lacks_epochs_comes_last(tmp_path: Path) -> None:
@@ -584,3 +584,34 @@ def test_a_family_that_this_wane_does_not_know_is_told_and_left_out(tmp_path: Pa
     execute(path, "DELETE FROM sketches WHERE family = 'histogram'")
     with pytest.raises(UnanswerableError, match="family 'newer' is not known"):
         Store(path).ask(STREAM, Ask("sum"))
+
+
+@pytest.mark.parametrize(("counted", "family"), [(True, "sample"), (False, "histogram")])
+def test_exact_totals_count_for_the_plan(tmp_path: Path, counted: bool, family: str) -> None:
+    """A sample that has counted its rows is narrower than ranges of ε = 0.2; without totals it would be wider."""
+    rng = np.random.default_rng(3)
+    count, hours = 60_000, 24
+    rows = Rows.of(
+        "even", np.arange(count), NEWEST + np.sort(rng.integers(0, hours * HOUR, count)), np.ones(count, int)
+    )
+    batch = events(rows)
+    ends = int(rows.t.min()), int(rows.t.max())
+    start = ends[0] - ends[0] % EPOCH
+    length = EPOCH * ((ends[1] - start) // EPOCH + 1)
+    make = Sample.partial if counted else lambda batch, _, __, **own: Sample.build(batch, **own)
+    sketches = [
+        make(batch, np.zeros(count, np.int32), ["east"], epsilon=0.2, detail=1),
+        FAMILIES["histogram"].build(batch, epsilon=0.2, span=length),
+    ]
+    settings = settings_of(
+        ["sample", "histogram"], {"sample": {"epsilon": 0.2, "detail": 1}, "histogram": {"epsilon": 0.2}}
+    )
+    part = EpochSketches("east", start, length, count, float(count), *ends, sketches)
+    path = tmp_path / "wane.duckdb"
+    commit(path, Run(Stream(STREAM, length, settings=settings), SketchTables.of([part]), NOON, NOON))
+    store, question = Store(path), Ask("count", "exp:half_life=6h", ends[1] - 6 * HOUR)
+    widths = {}
+    for name in ("sample", "histogram"):
+        found = store.ask(STREAM, question, family=name).estimate
+        widths[name] = found.upper - found.lower
+    assert min(widths, key=lambda name: widths[name]) == family == picked(store, question, Times.PAST)[0]

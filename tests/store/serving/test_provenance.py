@@ -49,7 +49,7 @@ def test_a_series_is_no_surer_than_its_least_sure_point(path: Path, monkeypatch:
     asked = Store(path)
     first = asked.ask(STREAM, PRODUCT, sources=["east"], other="west").estimate
     found = iter([replace(first, confidence=0.95), replace(first, confidence=1.0)])
-    monkeypatch.setattr("store.serving.store._estimate", lambda *_: next(found))
+    monkeypatch.setattr("store.serving.selected.estimate_of", lambda *_: next(found))
     series, _ = asked.series(STREAM, PRODUCT, [LAST, NEWEST], sources=["east"], other="west")
     assert series.confidence == 0.95
 
@@ -82,11 +82,11 @@ def test_the_family_of_a_question_is_known_before_anything_is_loaded(path: Path)
     """And it is refused by name where the store has none of it; loading takes names, too."""
     asked = Store(path)
     assert asked.family_for(STREAM, Question("median")) == "sample"
-    assert asked._selections == {}
+    assert asked._reads.selections == {}
     with pytest.raises(QuestionError, match="family 'smple' is not in the store"):
         asked.family_for(STREAM, Question("median"), family="smple")
     asked.load(STREAM, "sample", sources=["west", "west"])
-    assert list(asked._selections) == [(STREAM, ("west",), "sample")]
+    assert list(asked._reads.selections) == [(STREAM, ("west",), "sample")]
     with pytest.raises(QuestionError, match="source 'wets' is not in the store"):
         asked.load(STREAM, "sample", sources=["wets"])
 

@@ -16,6 +16,7 @@ from store.serving import report as reporting
 from store.serving.report import moment_text, report, report_lines
 from tests.support.stores import (
     EPOCH,
+    GENERATION,
     NOON,
     STREAM,
     execute,
@@ -101,7 +102,7 @@ def test_the_ledger_in_numbers(path: Path) -> None:
     assert (calls["input_bytes"], another["input_bytes"]) == (10, 0)
     with connected(path, write=False) as connection:
         written = " UNION ALL ".join(
-            f"SELECT bytes FROM {table} WHERE generation = 2" for table in ("sketches", "heads", "segments")
+            f"SELECT bytes FROM {table} WHERE {GENERATION} = 2" for table in ("sketches", "heads", "segments")
         )
         ((size,),) = connection.execute(f"SELECT sum(bytes) FROM ({written})").fetchall()
     assert calls["last_run"] == {

@@ -1,6 +1,6 @@
 """One process commits without a pause while eight others ask: every answer belongs to one generation, whole.
 
-Eight seconds by default. The long version, with its figures:
+Four seconds by default, and until everybody has had a few turns. The long version, with its figures:
 `WANE_SOAK_SECONDS=60 .venv/bin/python -m pytest tests/store/serving/test_soak.py -o log_cli=true --log-cli-level=INFO`.
 """
 
@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from functools import cache
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from store.serving.report import report
 from tests.support.stores import EPOCH, PROCESSES, STREAM, part, run_of
 from tests.support.streams import Stream as Rows
 
-SECONDS = float(os.environ.get("WANE_SOAK_SECONDS", "8"))
+SECONDS = float(os.environ.get("WANE_SOAK_SECONDS", "4"))
 READERS = 8
+TURNS, COMMITS = 3, 6  # of each reader, and of the writer, however slow the machine
 PER_COMMIT = 6  # events at each of two sources
 SHARED = 2  # of them the same at both
 VALUES = 5
@@ -99,14 +101,21 @@ def check(store: Store, path: Path, kind: int) -> int:
     return origin.generation
 
 
-def read(path: Path, number: int, until: float, result: Connection) -> None:
+def begun(together: Barrier) -> float:
+    """Wait until every process is there; when its time is over."""
+    together.wait(120)
+    return time.monotonic() + SECONDS
+
+
+def read(path: Path, number: int, together: Barrier, result: Connection) -> None:
     """Ask until the time is over; half of the readers open the store anew for every question, as commands do."""
     tally: Counter[str] = Counter()
     seen: set[int] = set()
     newest, slowest = 0, 0.0
     store = Store(path)
     try:
-        while time.time() < until:
+        until = begun(together)
+        while time.monotonic() < until or tally["answers"] < TURNS:
             start = time.monotonic()
             store = store if number % 2 else Store(path)
             generation = check(store, path, (tally["answers"] + number) % 6)
@@ -121,11 +130,12 @@ def read(path: Path, number: int, until: float, result: Connection) -> None:
         result.send((tally["answers"], seen, slowest))
 
 
-def write(path: Path, until: float, result: Connection) -> None:
+def write(path: Path, together: Barrier, result: Connection) -> None:
     """Commit until the time is over."""
     number, slowest = 1, 0.0
     try:
-        while time.time() < until:
+        until = begun(together)
+        while time.monotonic() < until or number < COMMITS:
             number += 1
             run = run_of([part(rows(number, side), source_of(number, side), EPOCH * number) for side in (0, 1)])
             start = time.monotonic()
@@ -142,14 +152,11 @@ def test_readers_and_a_writer_never_meet(tmp_path: Path) -> None:
     """No error reaches anyone, every answer is the exact one of its generation, and nobody sees time go backwards."""
     path = tmp_path / "wane.duckdb"
     commit(path, run_of([part(rows(1, side), source_of(1, side), EPOCH) for side in (0, 1)]))
-    first = PROCESSES.Process(target=len, args=((),))  # the time runs from when the server that forks is there
-    first.start()
-    first.join()
-    until = time.time() + SECONDS
+    together = PROCESSES.Barrier(READERS + 1)
     pipes = [PROCESSES.Pipe(duplex=False) for _ in range(READERS + 1)]
-    processes = [PROCESSES.Process(target=write, args=(path, until, pipes[0][1]))]
+    processes = [PROCESSES.Process(target=write, args=(path, together, pipes[0][1]))]
     processes += [
-        PROCESSES.Process(target=read, args=(path, number, until, pipes[1 + number][1])) for number in range(READERS)
+        PROCESSES.Process(target=read, args=(path, number, together, pipes[1 + number][1])) for number in range(READERS)
     ]
     for process in processes:
         process.start()
@@ -168,7 +175,5 @@ def test_readers_and_a_writer_never_meet(tmp_path: Path) -> None:
         len(set.union(*(seen for _, seen, _ in readers))),
         max(slowest for _, _, slowest in readers),
     )
-    assert commits >= 5  # none starves, however busy the machine
-    assert min(answers) >= 1
-    assert sum(answers) >= 3 * READERS
-    assert sum(len(seen) for _, seen, _ in readers) > READERS  # the readers did see the store change
+    # whoever starves is told that the store is busy, which is a failure above
+    assert sum(len(seen) for _, seen, _ in readers) > READERS, "the readers did not see the store change"

@@ -562,13 +562,13 @@ def test_memory_is_bounded(by_epoch: Path, reads: Reads) -> None:
         assert reads.take() == {}
         asked.ask(STREAM, Question("sum"), sources=["east"])
         assert reads.take() == again
-    assert len(tight._selections) == 1
-    assert len(roomy._selections) == 3
-    one = next(iter(tight._selections.values())).nbytes
+    assert len(tight._reads.selections) == 1
+    assert len(roomy._reads.selections) == 3
+    one = next(iter(tight._reads.selections.values())).nbytes
     two = Store(by_epoch, memory=int(2.5 * one))
     for source in ("north", "east", "north", "west"):
         two.ask(STREAM, Question("count"), sources=[source])
-    assert [sources for _, sources, _ in two._selections] == [("north",), ("west",)]
+    assert [sources for _, sources, _ in two._reads.selections] == [("north",), ("west",)]
 
 
 @pytest.mark.slow

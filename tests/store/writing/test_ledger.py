@@ -13,6 +13,7 @@ import pytest
 
 from store import AlreadyIngestedError, InputFile, KnownFile, StoreError, commit, forget, known_files
 from store.packed_ledger import _unpack
+from store.schema import VERSION
 from store.serving.catalogue import read_catalogue
 from store.serving.report import report as report_of
 from tests.support.stores import STREAM, content, execute, flipped, packs, parts, run_of
@@ -149,7 +150,8 @@ def test_a_long_ledger_is_packed_and_says_the_same(long_lived: Path) -> None:
 
 
 def test_packs_of_before_say_the_same(long_lived: Path, tmp_path: Path) -> None:
-    """Packs were Parquet once, with fingerprints as bytes; they are read, and new rows are packed with them."""
+    """Packs were Parquet in schema 5, with fingerprints as bytes. A migration packs them anew, and the next rows with
+    them; a wane that knows only Parquet is told by the schema that it is too old."""
     path = tmp_path / "wane.duckdb"
     shutil.copyfile(long_lived, path)
     for stream, ledger, first, _, payload in packs(path):
@@ -164,7 +166,11 @@ def test_packs_of_before_say_the_same(long_lived: Path, tmp_path: Path) -> None:
             "UPDATE packed_ledger SET payload = $1 WHERE stream = $2 AND ledger = $3 AND first = $4",
             [content + hashlib.blake2b(content, digest_size=8).digest(), stream, ledger, first],
         )
+    execute(path, "UPDATE wane SET version = 5")
+    with pytest.raises(StoreError, match=f"has schema 5; run `wane ingest` once to bring it to {VERSION}"):
+        read_catalogue(path)
     assert known_files(path, STREAM) == known_files(long_lived, STREAM)
+    assert {payload[:4] for *_, payload in packs(path)} == {b"WAN1"}
     assert read_catalogue(path).streams == read_catalogue(long_lived).streams
     for number in range(12, 80):
         commit(path, run_of([], files=_pair(number)))

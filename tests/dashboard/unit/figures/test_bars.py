@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dashboard.figures.bars import bars, ranking
+from dashboard.figures.bars import bars, group_bars, ranking
 from sketches.estimate import Item
-from tests.dashboard.unit.figures.examples import ITEMS
+from store.serving.split_answer import Place
+from tests.dashboard.unit.figures.examples import AXIS, ITEMS
 
 
 def test_a_ranking_has_whiskers_from_bound_to_bound() -> None:
@@ -24,7 +25,7 @@ def test_a_ranking_has_whiskers_from_bound_to_bound() -> None:
 def test_the_pointer_reads_limits_that_are_rounded_outward() -> None:
     """Beside the share."""
     (drawn,) = ranking([Item("a", 1 / 3, 1 / 3 - 0.01, 1 / 3 + 0.01)]).data
-    assert list(drawn.customdata[0]) == ["a", "33.3333%", "32.3333%", "34.3334%"]
+    assert list(drawn.customdata[0]) == ["a", "33.3%", "32.3%", "34.4%"]
     assert "%{customdata[1]}</b> (%{customdata[2]} to %{customdata[3]})" in drawn.hovertemplate
 
 
@@ -36,3 +37,15 @@ def test_plain_bars_stand_beside_their_names() -> None:
     assert drawn.hovertemplate == "%{customdata}: %{x} h<extra></extra>"
     assert list(figure.layout.yaxis.ticktext) == ["a", "b"]
     assert figure.layout.xaxis.title.text == "lag, h"
+
+
+def test_bars_of_groups_follow_the_estimates() -> None:
+    """A long whisker leaves the picture, a long name is cut beside its bar, a tie is hatched; hover has it all."""
+    few = [Place("a", 10.0, 9.0, 11.0, False), Place("b" * 50, 5.0, 1.0, 900.0, True)]
+    figure = group_bars(few, AXIS)
+    assert figure.layout.xaxis.range == (0.0, 15.0)
+    assert list(figure.data[0].marker.pattern.shape) == ["", "/"]
+    assert figure.layout.yaxis.ticktext[1] == "b" * 21 + "…"
+    assert "900" in figure.data[0].customdata[1]
+    assert figure.data[0].customdata[1][5] == ", a tie"
+    assert group_bars(few[:1], AXIS).layout.xaxis.range is None

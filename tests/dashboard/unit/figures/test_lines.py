@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dashboard.figures import lines
 from dashboard.figures.frame import SHARE, Axis
 from dashboard.figures.lines import Line, along, over_time
 from sketches.estimate import Series
@@ -28,10 +27,13 @@ def test_the_band_is_the_bounds_and_the_line_the_estimate() -> None:
 def test_the_pointer_reads_limits_that_are_rounded_outward() -> None:
     """Beside the estimate, in numbers and in shares."""
     odd = {"value": VALUE / 30, "lower": VALUE / 30 - 0.01, "upper": VALUE / 30 + 0.01}
-    for axis, first in ((AXIS, ["0.333333", "0.323333", "0.343334"]), (SHARE, ["33.3333%", "32.3333%", "34.3334%"])):
+    for axis, first in (
+        (AXIS, ["0.333", "0.323", "0.344", "± 0.01 (3%)"]),
+        (SHARE, ["33.3%", "32.3%", "34.4%", "± 1%"]),
+    ):
         trace = over_time([line(**odd)], axis, "UTC").data[-1]
         assert list(trace.customdata[0]) == first
-        assert "%{customdata[0]}</b> (%{customdata[1]} to %{customdata[2]})" in trace.hovertemplate
+        assert "%{customdata[0]}</b> %{customdata[3]} (%{customdata[1]} to %{customdata[2]})" in trace.hovertemplate
 
 
 def test_bounds_that_are_certain_are_drawn_otherwise_than_probable_ones() -> None:
@@ -132,23 +134,58 @@ def test_several_lines_have_their_names_and_colours_and_are_switched_apart() -> 
     assert [groups.count(group) for group in dict.fromkeys(groups)] == [2, 2, 2]
 
 
-def test_the_picture_is_cut_only_where_few_wide_intervals_would_flatten_it() -> None:
-    """Then it still shows every estimate."""
-    assert lines._clipped_range([line()]) is None
+def test_the_axis_follows_the_estimates() -> None:
+    """A few wide intervals do not flatten the line: they are cut at the edge, and a stroke there says so."""
+    assert over_time([line()], AXIS, "UTC").layout.yaxis.range is None
     size = 100
     value = np.linspace(10, 20, size)
-    wide = np.where(np.arange(size) == 0, 1e6, value + 1)
-    few = Line("a", list(range(size)), value, value - 1, wide, 0.9)
-    low, high = lines._clipped_range([few])  # type: ignore[misc]
+    at = list(range(size))
+    some = np.isin(np.arange(size), [3, 4, 5, 50])
+    few = Line("a", at, value, value - 1, np.where(some, 1e6, value + 1), 0.9)
+    figure = over_time([few], AXIS, "UTC")
+    low, high = figure.layout.yaxis.range
     assert low <= value.min()
-    assert value.max() < high < 100
-    many = Line("a", list(range(size)), value, value - 1, np.full(size, 1e6), 0.9)
-    assert lines._clipped_range([many]) is None
-    assert lines._clipped_range([replace(few, reached=np.arange(size) == 0)]) is None  # which is not drawn at all
+    assert value.max() < high < 30
+    (mark,) = [trace for trace in figure.data if trace.name == "interval goes on beyond the edge"]
+    assert [x for x in mark.x if x is not None] == [3, 4, 5, 50, 51]  # a stroke of one point would not show
+    assert {y for y in mark.y if y is not None} == {high}
+    both = over_time([replace(few, lower=np.where(some, -1e6, value - 1))], AXIS, "UTC")
+    (mark,) = [trace for trace in both.data if trace.name == "interval goes on beyond the edge"]
+    assert {y for y in mark.y if y is not None} == set(both.layout.yaxis.range)
+    assert both.layout.yaxis.range[0] < 10
+    wide = Line("a", at, value, value - 30, value + 30, 0.9)  # a typical band is shown whole
+    found = over_time([wide], AXIS, "UTC").layout.yaxis.range
+    assert found is None or (found[0] <= value.min() - 30 and found[1] >= value.max() + 30)
+    hidden = over_time([replace(few, reached=some)], AXIS, "UTC")  # which is not drawn at all
+    assert hidden.layout.yaxis.range is None
     nothing = np.full(3, np.nan)
-    assert lines._clipped_range([Line("a", [1, 2, 3], nothing, nothing, nothing, 0.9)]) is None
     assert over_time([Line("a", [1, 2, 3], nothing, nothing, nothing, 0.9)], AXIS, "UTC").layout.yaxis.range is None
-    assert tuple(over_time([few], AXIS, "UTC").layout.yaxis.range) == (low, high)
+
+
+def test_where_there_is_no_estimate_there_is_no_band() -> None:
+    """Limits of anything at all would fill the chart."""
+    value = np.where(np.arange(6) < 2, np.nan, VALUE)
+    figure = over_time([line(value=value, lower=np.zeros(6), upper=np.full(6, 14.0))], AXIS, "UTC")
+    assert polygons(figure.data[0])[0][0] == [at.isoformat() for at in AT[2:]]
+
+
+def test_no_share_is_beyond_all_of_it() -> None:
+    """Neither the band nor what the pointer shows."""
+    high = VALUE / 14
+    figure = over_time([line(value=high, lower=high - 2, upper=high + 0.4)], SHARE, "UTC")
+    (_, lower, upper), *_ = polygons(figure.data[0])
+    assert min(lower) == 0.0
+    assert max(upper) == 1.0
+    assert "100%" in figure.data[1].customdata[3]
+
+
+def test_many_lines_have_no_bands_but_their_intervals_at_the_pointer() -> None:
+    found = [line(name=name) for name in "abcde"]
+    assert len(over_time(found[:3], AXIS, "UTC", bands=3).data) == 6
+    figure = over_time(found, AXIS, "UTC", bands=3)
+    assert [trace.name for trace in figure.data] == list("abcde")
+    assert len({trace.line.color for trace in figure.data}) == 5
+    assert "%{customdata[1]} to" in figure.data[0].hovertemplate
 
 
 def test_zero_is_shown_where_that_costs_little() -> None:

@@ -13,9 +13,10 @@ from tests.support import dashboard_stores
 from tests.support.pages import charts, column, fine, opened, widget
 
 
-def test_the_audit_puts_exact_answers_into_the_band(small: Path) -> None:
+@pytest.mark.parametrize(("where", "tau"), [("", None), ("value >= median(value) and value is not null", "median")])
+def test_the_audit_puts_exact_answers_into_the_band(small: Path, where: str, tau: str | None) -> None:
     """Once it is asked to: the raw files are read, and the dots are where the oracle says."""
-    test = fine(opened(small, "audit", decay="none"))
+    test = fine(opened(small, "audit", decay="none", where=where))
     assert not charts(test)
     widget(test, "button", "Check against the raw files").click().run()
     (found,) = fine(test).metric
@@ -27,8 +28,11 @@ def test_the_audit_puts_exact_answers_into_the_band(small: Path) -> None:
     from tests.support.oracle import Oracle
     from tests.support.streams import joined
 
-    assert exact[-1] == pytest.approx(Oracle(joined(list(dashboard_stores.calls().values()))).answer(Question("sum")))
-    app.shared_answers(str(small))._exact.close()  # type: ignore[union-attr]
+    oracle = Oracle(joined(list(dashboard_stores.calls().values())))
+    assert exact[-1] == pytest.approx(oracle.answer(Question("sum", tau=tau)))
+    answers = app.shared_answers(str(small))
+    answers._exact.close()  # type: ignore[union-attr]
+    answers._exact = None
 
 
 def test_the_audit_counts_only_where_there_is_a_band(own: Path) -> None:
@@ -42,3 +46,12 @@ def test_the_audit_counts_only_where_there_is_a_band(own: Path) -> None:
         assert inside >= dots / 2
     assert dots <= 1  # before the first event that is missing
     app.shared_answers(str(own))._exact.close()  # type: ignore[union-attr]
+
+
+def test_files_that_may_not_be_read_are_said(own: Path, tmp_path: Path) -> None:
+    """A raw file outside the folders that were told is not read, and the page says which option admits it."""
+    app.shared_answers(str(own), [str(tmp_path)])
+    test = fine(opened(own, "audit"))
+    shown = " ".join(text.value for text in test.markdown)
+    assert "is outside the folders that Audit may read" in shown.replace("\\", "")
+    assert not test.button

@@ -10,18 +10,18 @@ from streamlit.testing.v1 import AppTest
 from sketches.question import Question
 from store import Store
 from tests.support.dashboard_stores import CALLS
-from tests.support.pages import address, charts, column, fine, opened, store_of, widget
+from tests.support.pages import address, charts, column, fine, opened, store_of, widget, written
 
 
 def test_a_distribution_marks_its_threshold_and_says_the_share_above(small: Path) -> None:
     test = fine(opened(small, "distribution", decay="none"))
     assert not test.metric
     widget(test, "text_input", "Threshold τ").set_value("500").run()
-    share = store_of(small).ask(CALLS, Question("selectivity", tau=500.0)).estimate.value
-    assert fine(test).metric[0].value == f"{100 * share:.6g}%"
+    share = store_of(small).ask(CALLS, Question("selectivity", tau=500.0)).estimate
+    assert fine(test).metric[0].value == written(share, "share")
     assert address(test)["tau"] == ["500"]
     widget(test, "text_input", "Threshold τ").set_value("q0.9").run()
-    assert fine(test).metric[0].value != f"{100 * share:.6g}%"
+    assert fine(test).metric[0].value != written(share, "share")
 
 
 def test_curves_are_drawn_by_a_family_that_has_them(with_ecm: Path) -> None:

@@ -1,0 +1,380 @@
+"""Fields of events: how often the intervals of answers about them hold, what they cost in bytes, and how fast they are.
+
+    python -m benchmarks.wide [--questions 2000] [--rows 34000000] [--only coverage bytes speed] [--publish]
+
+Coverage: random questions to thinned samples (ε = 0.2, detail 1) of the real data sets in ../shared/data beside the
+repository, with copies of a tenth of their rows, against exact answers (`tests/support/wide.py`). Every ten questions
+have a fresh seed. Speed: `--rows` generated events with four fields in a store, against DuckDB over the same events as
+a native table, 2 threads, warm, turn by turn, as in `benchmarks.query`. `--publish` writes the sections of
+docs/accuracy.md and docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy.stats import binom
+
+from benchmarks.query import DAY, FEW_POINTS, POINTS, START, STREAM, exact, exponential, holds, race, say
+from benchmarks.query import days as generated
+from benchmarks.report import publish, table
+from benchmarks.size import DATA, totals
+from sketches import Events, Question, Sample
+from sketches.fields import FieldColumn, FieldKind, Fields
+from sketches.predicate import Predicate, columns_with
+from store import Run, SketchTables, Store, Stream, commit
+from store.writing.run import EPOCHS, SKETCHES
+from tests.support.wide import Wide, random_question
+
+SETS: Final = {
+    "bikeshare14": ("subscriber", "end_terminal", "bike_id"),
+    "online_retail": ("country", "quantity", "unit_price_pence"),
+    "cran_downloads": ("country", "r_os"),
+    "zeek_wrccdc": ("port", "resp"),
+}
+LONGEST: Final = 100_000  # rows of a data set, its first: an exact answer takes a tenth of a second
+A_SEED: Final = 10  # questions to one sample
+CONFIDENCE: Final = 0.95
+ROUNDING: Final = 1e-9
+SOURCES: Final = 20
+
+REGIONS: Final = tuple(f"region {number:02d}" for number in range(50))
+DEVICES: Final = tuple(f"device {number}" for number in range(10))
+KINDS: Final = {
+    "region": FieldKind.TEXT,
+    "device": FieldKind.TEXT,
+    "status": FieldKind.INTEGER,
+    "kilobytes": FieldKind.INTEGER,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A question that was asked, and whether the exact answer, or that of any group, lay outside."""
+
+    name: str
+    kind: str  # of question
+    of: str
+    terms: int
+    missed: bool
+
+
+def load(name: str) -> Wide:
+    """A data set; of the rows a tenth comes again, half of these from another source."""
+    rows = pq.read_table(DATA / f"{name}.parquet").slice(0, LONGEST)
+    rng = np.random.default_rng(len(name))
+    texts = rows["source"].combine_chunks().dictionary_encode()
+    fields = {}
+    for field in SETS[name]:
+        column = rows[field].combine_chunks()
+        text = pa.types.is_string(column.type)
+        values = np.array(column.to_pylist(), object) if text or column.null_count else column.to_numpy()
+        fields[field] = values if text else values.astype(np.float64 if column.null_count else np.int64)
+    again = rng.choice(len(rows), len(rows) // 10)
+    which = np.concatenate([np.arange(len(rows)), again])
+    sources = texts.indices.to_numpy().astype(np.int32)[which]
+    elsewhere = rng.integers(0, max(len(texts.dictionary), 2), len(which))
+    sources = np.where((np.arange(len(which)) >= len(rows)) & (rng.random(len(which)) < 0.5), elsewhere, sources)
+    keys: list[Any] = []  # of copies that differ, the least is the event: it stands first
+    for field in sorted(fields, reverse=True):
+        keys += FieldColumn.of(fields[field][which]).sort_keys()
+    which = which[order := np.lexsort(keys)]
+    columns = [rows[part].to_numpy()[which] for part in ("id", "ts", "value", "weight")]
+    return Wide(*columns, sources[order], {field: column[which] for field, column in fields.items()})
+
+
+def ask(name: str, wide: Wide, questions: int) -> Iterator[Trial]:
+    """Random questions, one in four split by a field."""
+    names = [f"source {number}" for number in range(int(wide.sources.max()) + 1)]
+    events, sources = wide.events(), wide.sources.astype(np.int32)
+    for number in range(questions):
+        if number % A_SEED == 0:
+            seed = number // A_SEED
+            sample = Sample.partial(events, sources, names, epsilon=0.2, detail=1, seed=seed)
+            rng = np.random.default_rng([seed, len(name)])
+            if number % (20 * A_SEED) == 0:
+                say(f"{name}: {number} questions asked, {sample.kept:,} of {len(wide.first):,} events kept")
+        grouped = number % 4 == 3
+        question = random_question(wide, rng, grouped=grouped)
+        if rng.random() < 0.25:
+            question = replace(question, counting="weight")
+        missed: bool | None
+        if grouped:
+            missed = outside_by(wide, sample, question, by := str(rng.choice(list(wide.fields))))
+        else:
+            missed = outside(wide, sample, question)
+        if missed is None:
+            continue
+        if missed:
+            say(f"missed: {name} seed {seed} {question}{f' by {by}' if grouped else ''}")
+        of = question.of if question.of in (None, "value", "weight") else "a field"
+        yield Trial(
+            name,
+            f"{question.aggregate}{', by a field' if grouped else ''}",
+            of or "-",
+            sum(1 for term in question.where.parts() for _ in term.leaves()),
+            missed,
+        )
+
+
+def outside(wide: Wide, sample: Sample, question: Question) -> bool | None:
+    """Whether the exact answer lies outside its interval; None where there is none."""
+    truth = wide.exact(question)
+    if np.isnan(truth):
+        return None
+    found = sample.answer(question)
+    return not inside(truth, found.lower, found.upper)
+
+
+def outside_by(wide: Wide, sample: Sample, question: Question, by: str) -> bool | None:
+    """Whether that of any group does, or a group that was not sampled is larger than is said."""
+    found = Sample.by_field(sample.askable_sample, by).answer(question)
+    truths = wide.exact_by(question, by)
+    places = {group: at for at, group in enumerate(found.names)}
+    unseen = [group for group in truths if group not in places]
+    if unseen:
+        plain = replace(question, aggregate="count", of=None, tau=None, phi=None, low=None, high=None)
+        counts = wide.exact_by(plain, by)
+        if max(counts[group] for group in unseen) > found.unseen_share * sum(counts.values()) * (1 + ROUNDING):
+            return True
+    asked = [(truths[group], at) for group, at in places.items() if not np.isnan(truths.get(group, np.nan))]
+    return any(not inside(truth, found.lower[at], found.upper[at]) for truth, at in asked)
+
+
+def inside(truth: float, lower: float, upper: float) -> bool:
+    slack = ROUNDING * max(abs(truth), 1e-12)
+    return bool(lower - slack <= truth <= upper + slack)
+
+
+def coverage(questions: int) -> list[str]:
+    trials: list[Trial] = []
+    for name in SETS:
+        trials += ask(name, load(name), -(-questions // len(SETS)))
+    keys: dict[str, Callable[[Trial], object]] = {
+        "data": lambda one: one.name,
+        "question": lambda one: one.kind,
+        "of": lambda one: one.of,
+        "conditions": lambda one: one.terms,
+        "all": lambda one: "",
+    }
+    head = ("questions", "missed", "%", "chance")
+    return [
+        f"{len(trials):,} random questions with an answer, to thinned samples (ε = 0.2, detail 1) of the first "
+        f"{LONGEST:,} rows of each data set and copies of a tenth of them, at {CONFIDENCE:.0%}. Fields: "
+        + "; ".join(f"{name}: {', '.join(fields)}" for name, fields in SETS.items())
+        + ". Under *by a field* a question is missed where the interval of any group misses, or a group that was not "
+        "sampled is larger than is said. *Chance* is how likely as many misses are, or more, where 5% may miss.",
+        *(table((title, *head), counted(trials, key)) for title, key in keys.items()),
+    ]
+
+
+def counted(trials: list[Trial], key: Callable[[Trial], object]) -> list[tuple[object, ...]]:
+    rows = []
+    for group in sorted({key(one) for one in trials}, key=str):
+        some = [one.missed for one in trials if key(one) == group]
+        chance = float(binom.sf(sum(some) - 1, len(some), 1 - CONFIDENCE))
+        rows.append((group, f"{len(some):,}", sum(some), f"{100 * np.mean(some):.1f}", f"{chance:.2g}"))
+    return rows
+
+
+def costs() -> list[str]:
+    """Bytes that a field costs an event that is kept."""
+    rng = np.random.default_rng(3)
+    size = 400_000
+    rows: list[tuple[object, ...]] = []
+    made = {
+        "16 texts, equally frequent (≤ 0.6)": np.array([f"text {at}" for at in range(16)], object)[
+            rng.integers(0, 16, size)
+        ],
+        "50 texts, equally frequent": np.array([f"text {at}" for at in range(50)], object)[rng.integers(0, 50, size)],
+        "true and false": rng.random(size) < 0.5,
+        "whole numbers below 1,000 (≤ 1.5)": rng.integers(0, 1_000, size),
+        "floats of two decimals below 100": np.round(rng.random(size) * 100, 2),
+        "any floats": rng.random(size),
+    }
+    times = np.sort(rng.integers(0, 30 * DAY, size))
+    ids, values = np.arange(size), rng.integers(0, 1_000, size)
+
+    def bytes_of(fields: dict[str, Any]) -> tuple[int, int]:
+        sample = Sample.build(Events.of(ids, times, values, fields=fields))
+        return len(sample.to_bytes()), sample.kept
+
+    plain, kept = bytes_of({})
+    for name, column in made.items():
+        rows.append((f"generated: {name}", f"{(bytes_of({'x': column})[0] - plain) / kept:.2f}"))
+    for name, fields in SETS.items():
+        wide = load(name)
+        about = (wide.ids, wide.times, wide.values, wide.weights)
+        without = Sample.build(Events.of(*about))
+        for field in fields:
+            with_it = Sample.build(Events.of(*about, fields={field: wide.fields[field]}))
+            cost = (len(with_it.to_bytes()) - len(without.to_bytes())) / without.kept
+            distinct = len(set(wide.fields[field].tolist()))
+            rows.append((f"{name}: {field}, {distinct:,} distinct", f"{cost:.2f}"))
+    return [
+        "Bytes of a stored sample with one field more, for each event that is kept.",
+        table(("field", "bytes"), rows),
+    ]
+
+
+def days(events: int) -> Iterator[tuple[Any, Fields]]:
+    """The events of `benchmarks.query` with four fields."""
+    shares = 1.0 / np.arange(1, len(REGIONS) + 1)
+    for day, batch in enumerate(generated(events, SOURCES)):
+        rng, rows = np.random.default_rng([11, day]), len(batch.ids)
+        status = rng.choice(np.array([200, 301, 404, 500]), rows, p=[0.85, 0.05, 0.07, 0.03])
+        columns = {
+            "region": rng.choice(len(REGIONS), rows, p=shares / shares.sum()).astype(np.int32),
+            "device": rng.integers(0, len(DEVICES), rows).astype(np.int32),
+            "status": status.astype(np.int64),
+            "kilobytes": rng.integers(0, 1_000, rows),
+        }
+        texts = {"region": REGIONS, "device": DEVICES}
+        made = {name: FieldColumn(kind, columns[name], None, texts.get(name, ())) for name, kind in KINDS.items()}
+        yield batch, Fields.of(rows, made)
+
+
+def build(folder: Path, events: int) -> tuple[Path, Path, int, int]:
+    """A store and a DuckDB table of the same events; the newest time and how many are kept."""
+    names = [f"source {number:03d}" for number in range(SOURCES)]
+    store, database, newest = folder / "store.duckdb", folder / "events.duckdb", 0
+    sample: Sample | None = None
+    epochs = []
+    with duckdb.connect(str(database), config={"threads": 2, "memory_limit": "3GB"}) as peer:
+        peer.execute(f"CREATE TYPE regions AS ENUM {REGIONS}; CREATE TYPE devices AS ENUM {DEVICES}")
+        peer.execute(
+            "CREATE TABLE events (source SMALLINT, id BIGINT, t BIGINT, v INTEGER, w INTEGER, region regions, "
+            "device devices, status SMALLINT, kilobytes SMALLINT)"
+        )
+        for batch, fields in days(events):
+            columns = (batch.sources, batch.ids, batch.times, batch.values, batch.weights)
+            arrived = dict(zip(("source", "id", "t", "v", "w"), map(pa.array, columns), strict=True))
+            for name in ("region", "device"):
+                arrived[name] = pa.DictionaryArray.from_arrays(fields[name].values, list(fields[name].texts))
+            arrived |= {name: pa.array(fields[name].values) for name in ("status", "kilobytes")}
+            peer.register("day", pa.table(arrived))
+            peer.execute("INSERT INTO events SELECT * FROM day")
+            peer.unregister("day")
+            plain = Events.of(batch.ids, batch.times, batch.values, batch.weights)
+            part = Sample.partial(replace(plain, fields=fields), batch.sources, names)
+            sample = part if sample is None else sample.merge(part)
+            epochs.append(totals(batch, names, DAY).cast(EPOCHS))
+            newest = int(batch.times[-1])
+        peer.execute("CHECKPOINT")
+    assert sample is not None
+    payload = pa.table([[""], [0], [0], ["sample"], [sample.to_bytes()]], schema=SKETCHES)
+    now = datetime.now(UTC)
+    settings = {
+        "fields": {name: name for name in KINDS},
+        "field_kinds": {name: str(kind) for name, kind in KINDS.items()},
+    }
+    stream = Stream(STREAM, DAY, settings={**settings, "kind": "integer"})
+    commit(store, Run(stream, SketchTables(pa.concat_tables(epochs), payload), now, now, rows=events))
+    say(f"{events:,} events stored, {sample.kept:,} kept")
+    return store, database, newest, sample.kept
+
+
+def speed(events: int, folder: Path) -> list[str]:
+    path, database, newest, kept = build(folder, events)
+    store, where = Store(path), Predicate.parse("status = 500", columns_with(KINDS))
+    with duckdb.connect(str(database), read_only=True, config={"threads": 2, "memory_limit": "4GB"}) as peer:
+        rows = [split_row(store, peer, newest, where), series_row(store, peer, newest, where)]
+    head = ("question", "exact ms", "wane ms", "ratio", "asked at 34 million", "exact inside")
+    said = (
+        f"{events:,} generated events with four fields, of which {kept:,} are kept (ε = δ = 0.05), against DuckDB "
+        f"{duckdb.__version__} over the same events as a native table sorted by time, 2 threads, warm; medians of "
+        f"turns that alternate. Exact SQL of the series was asked at {FEW_POINTS} points, its time scaled up to all."
+    )
+    return [said, table(head, rows)]
+
+
+def split_row(store: Store, peer: duckdb.DuckDBPyConnection, newest: int, where: Predicate) -> tuple[object, ...]:
+    """The decayed sum of kilobytes of failed requests, by region."""
+    sql = (
+        "SELECT region::VARCHAR, sum(kilobytes * FADED) AS mass FROM events WHERE t <= AT AND status = 500 "
+        "GROUP BY region ORDER BY mass DESC"
+    ).replace("FADED", exponential(0)[1])
+
+    def ours(step: int) -> Any:
+        question = Question("sum", exponential(step)[0], of="kilobytes", where=where)
+        return store.split(STREAM, question, by="region", top=len(REGIONS))
+
+    split, truth = ours(0).split, dict(exact(peer, sql, newest))
+    found = [holds(split.lower[at], truth[name], split.upper[at]) for at, name in enumerate(split.names)]
+    times = race(ours, lambda: exact(peer, sql, newest), 5)
+    return result("filtered and split by 50 texts", *times, 30, f"{int(np.sum(found))} of {len(found)}")
+
+
+def series_row(store: Store, peer: duckdb.DuckDBPyConnection, newest: int, where: Predicate) -> tuple[object, ...]:
+    """Failed requests at 200 times, by device."""
+    sql = (
+        "SELECT device::VARCHAR, sum(FADED) AS mass FROM events WHERE t <= AT AND status = 500 GROUP BY device"
+    ).replace("FADED", exponential(0)[1])
+    moments = np.linspace(START + DAY, newest, POINTS).astype(np.int64)
+    points = np.linspace(0, POINTS - 1, FEW_POINTS).astype(np.int64)
+
+    def ours(step: int) -> Any:
+        return store.series_by(STREAM, Question("count", exponential(step)[0], where=where), moments, "device", top=10)[
+            0
+        ]
+
+    def theirs() -> list[dict[Any, float]]:
+        return [dict(exact(peer, sql, moment)) for moment in moments[points].tolist()]
+
+    found, held, asked = ours(0), 0, 0
+    for at, truth in zip(points.tolist(), theirs(), strict=True):
+        for device, series in found.items():
+            asked += 1
+            held += bool(holds(series.lower[at], truth.get(device, 0.0), series.upper[at]))
+    own, peers = race(ours, theirs, 3)
+    return result(
+        f"series of {POINTS} points split in ten", own, peers * POINTS / FEW_POINTS, 200, f"{held} of {asked}"
+    )
+
+
+def result(name: str, ours: float, theirs: float, wanted: int, held: str) -> tuple[object, ...]:
+    say(f"{name}: exact {theirs * 1e3:.0f} ms, wane {ours * 1e3:.2f} ms, {theirs / ours:.0f} times, {held}")
+    return name, f"{theirs * 1e3:.0f}", f"{ours * 1e3:.2f}", f"{theirs / ours:.0f}", wanted, held
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=2_000)
+    parser.add_argument("--rows", type=int, default=34_000_000, help="generated, to measure speed")
+    parser.add_argument("--only", nargs="*", choices=("coverage", "bytes", "speed"), help="some of the parts")
+    parser.add_argument("--folder", help="where the temporary files go (default: the system's)")
+    parser.add_argument("--publish", action="store_true", help="write the sections of the docs")
+    options = parser.parse_args()
+    command = shlex.join(["python", "-m", "benchmarks.wide", *sys.argv[1:]])
+    with tempfile.TemporaryDirectory(prefix="wane-wide-", dir=options.folder) as folder:
+        makers: dict[str, tuple[str, str, Callable[[], list[str]]]] = {
+            "coverage": ("accuracy.md", "Questions about fields", lambda: coverage(options.questions)),
+            "bytes": ("benchmarks.md", "Bytes of fields", costs),
+            "speed": ("benchmarks.md", "Questions about fields", lambda: speed(options.rows, Path(folder))),
+        }
+        for name in options.only or makers:
+            page, section, make = makers[name]
+            text = "\n\n".join(
+                part if part.startswith("|") else textwrap.fill(part, 120, break_on_hyphens=False) for part in make()
+            )
+            if options.publish:
+                publish(page, section, command, text)
+            else:
+                print(f"{section}\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The options of `wane dashboard`: whoever reads its help loads no more than this."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dashboard import LOOPBACK, PORT
+
+if TYPE_CHECKING:
+    from dashboard.access import Access
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options to a command's parser."""
+    add = parser.add_argument
+    add("--store", required=True, metavar="FILE", help="the store's DuckDB file; it need not exist yet")
+    add("--port", type=int, default=PORT, metavar="N", help=f"the port to listen at (default {PORT})")
+    add(
+        "--host",
+        default=LOOPBACK,
+        metavar="ADDRESS",
+        help=f"the address to listen at (default {LOOPBACK}, only this machine); any other needs --token-file or "
+        "--insecure",
+    )
+    add(
+        "--token-file",
+        metavar="FILE",
+        help="who opens the dashboard must log in with the token in this file, a random word",
+    )
+    add("--insecure", action="store_true", help="no log-in, although others can reach it: everybody sees everything")
+    add(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name under which browsers open it, like wane.example.org; may be given several times. Without it, it "
+        "answers to addresses and localhost",
+    )
+    add("--tls-cert", metavar="FILE", help="serve https with this certificate (PEM)")
+    add("--tls-key", metavar="FILE", help="the key of that certificate (PEM, without a passphrase)")
+    add(
+        "--raw",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="Audit may read raw files in this folder and below; may be given several times. Without it, in the "
+        "folders that the streams were read from",
+    )
+    add("--verbose", action="store_true", help="log how long each redraw took")
+
+
+def access_of(options: argparse.Namespace) -> Access:
+    """Who may open the dashboard, as the options say."""
+    from dashboard.access import access  # noqa: PLC0415  help does not need it
+
+    return access(
+        options.host,
+        options.port,
+        token_file=options.token_file,
+        insecure=options.insecure,
+        allowed_hosts=options.allowed_host,
+        certificate=options.tls_cert,
+        key=options.tls_key,
+    )

@@ -1,0 +1,101 @@
+"""What was read of a store and is kept for the next question: the catalogue, merged sketches, the kinds of values.
+
+Threads share it. Reading takes turns, so that nothing is read or held twice. Whoever finds what he needs waits for
+nobody. All that is kept belongs to a commit and is used for that commit only, known by its random name and that of its
+store: generations are counted anew by a store that was made anew, and again by one that was restored.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from sketches.events import Kind
+from store.serving.catalogue import Catalogue, read_catalogue
+from store.serving.selection import Selection, StreamSketches, kind_of_values, refresh
+
+Key = tuple[str, tuple[str, ...], str]  # stream, sources, family
+
+
+class CachedReads:
+    """The file is looked at before each use, and opened where it has changed or where something is not known yet."""
+
+    def __init__(self, path: Path, memory: int, wait: float) -> None:
+        self._path = path
+        self._memory = memory  # bytes of merged sketches
+        self._wait = wait
+        # the file's signature when the catalogue was read, None where it may have changed meanwhile
+        self._catalogue: tuple[tuple[object, ...] | None, Catalogue | None] = (None, None)
+        self._kinds: tuple[tuple[str, str], dict[str, Kind | None]] = (("", ""), {})
+        self.selections: OrderedDict[Key, Selection] = OrderedDict()
+        self._stream_sketches = StreamSketches()
+        self._reading = threading.RLock()
+        self._lock = threading.Lock()  # of `selections`, for moments
+
+    def catalogue(self, stream: str | None = None) -> Catalogue:
+        """What the store holds now of a stream, or of all of them."""
+        found = self._known_catalogue(stream)
+        if found is None:
+            with self._reading:
+                found = self._known_catalogue(stream)  # another thread may have read it meanwhile
+                if found is None:
+                    now = signature(self._path)
+                    found = read_catalogue(self._path, self._wait, self._catalogue[1], stream)
+                    self._catalogue = now, found
+        return found
+
+    def _known_catalogue(self, stream: str | None) -> Catalogue | None:
+        seen, known = self._catalogue
+        if known is None or seen is None or not known.knows(stream) or seen != signature(self._path):
+            return None
+        return known
+
+    def selection(self, key: Key, catalogue: Catalogue) -> tuple[Selection, Catalogue]:
+        """The sketches of some sources in one family, up to date, and the catalogue of their commit."""
+        held = self._held(key)
+        if held is not None and held.is_of(catalogue):
+            return held, catalogue
+        with self._reading:
+            held = self._held(key) or Selection(*key)
+            selection, now = refresh(held, self._path, catalogue, self._wait, self._stream_sketches)
+            self._keep(key, selection)
+            if now is not catalogue:
+                self._catalogue = None, now
+        return selection, now
+
+    def _held(self, key: Key) -> Selection | None:
+        with self._lock:
+            if key in self.selections:
+                self.selections.move_to_end(key)
+            return self.selections.get(key)
+
+    def _keep(self, key: Key, selection: Selection) -> None:
+        """Forget the selections asked longest ago until the rest fits; the one just asked always stays."""
+        with self._lock:
+            self.selections[key] = selection
+            self.selections.move_to_end(key)
+            while len(self.selections) > 1 and sum(one.nbytes for one in self.selections.values()) > self._memory:
+                self.selections.popitem(last=False)
+
+    def kind(self, catalogue: Catalogue, stream: str) -> Kind | None:
+        """What the values of a stream are, from one of its sketches; None where no sketch knows."""
+        name, kinds = self._kinds
+        if name != catalogue.name:
+            kinds = {}
+            self._kinds = catalogue.name, kinds
+        if stream not in kinds:
+            kinds[stream] = kind_of_values(self._path, catalogue.stream(stream), self._wait)
+        return kinds[stream]
+
+
+def signature(path: Path) -> tuple[object, ...]:
+    """Identity, size and times of the file and of its write-ahead log: they change with every commit."""
+    found: list[object] = []
+    for one in (path, path.with_name(path.name + ".wal")):
+        try:
+            stat = one.stat()
+            found += [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+        except FileNotFoundError:
+            found.append(None)
+    return tuple(found)

@@ -1,0 +1,126 @@
+"""What a question is asked of, once its family is picked and loaded, and what that answers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sketches.arrays import Ints
+from sketches.errors import QuestionError, UnanswerableError
+from sketches.estimate import Estimate, Item, Series
+from sketches.family import Askable, Splittable
+from sketches.predicate import Predicate
+from sketches.question import Question
+from sketches.registry import families_with, family_of
+from store.serving.catalogue import StoredStream
+from store.serving.planner import Picked
+from store.serving.provenance import Provenance, provenance_of
+from store.serving.resolving import Numbers, in_users_unit, per_second, weight_step, with_numbers
+from store.serving.selection import Selection, as_of_then
+from store.serving.split_answer import SOURCE, SplitAnswer, is_in_none
+
+
+class Plan(NamedTuple):
+    """Which sources and which family answer a question, and why that family; `question` leaves nothing open."""
+
+    stream: StoredStream
+    sources: tuple[str, ...]
+    question: Question
+    asked: Question  # as it was asked
+    picked: Picked
+
+
+class Selected(NamedTuple):
+    """The loaded sketches that a question is asked of. An inner product has two selections, any other question one."""
+
+    selections: tuple[Selection, ...]
+    plan: Plan
+
+    @property
+    def question(self) -> Question:
+        """The question as the first selection's sketches understand it."""
+        return with_numbers(self.plan.question, askable_of(self.selections[0]).kind_of)
+
+    def told(self, answer: Numbers) -> Numbers:
+        """An answer of sketches as it was asked for: in the user's unit, and per second where it is a rate."""
+        found = in_users_unit(answer, self.question, weight_step(self.plan.stream))
+        return per_second(found, self.question.decay, self.plan.stream) if self.plan.asked.per_second else found
+
+    def provenance(self, moments: Ints, start: float) -> Provenance:
+        """Where an answer as of these times comes from; its question was taken up at `start`."""
+        elapsed_ms = (time.perf_counter() - start) * 1e3
+        plan = self.plan
+        given = plan.asked
+        asked = replace(plan.question, where=given.where, share=given.share, per_second=given.per_second)
+        return provenance_of(plan.stream, self.selections, plan.picked.why, asked, moments, elapsed_ms)
+
+
+def askable_of(selection: Selection) -> Askable:
+    if selection.askable is None:
+        sources = ", ".join(selection.sources[:5])
+        raise UnanswerableError(f"stream {selection.stream!r} has no readable {selection.family} sketch of {sources}")
+    return selection.askable
+
+
+def splittable(selection: Selection, by: str) -> Splittable:
+    if by != SOURCE:
+        return family_of(selection.family).by_field(askable_of(selection), by)
+    if selection.whole is None:
+        known = families_with("by_source")
+        raise UnanswerableError(f"family {selection.family!r} does not answer by source; {known}")
+    return selection.whole.by_source(selection.sources, selection.repeats)
+
+
+def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:
+    """The answer of all groups that are not listed, as one: of the union of their events."""
+    (selection,), question = selected.selections, replace(selected.question, confidence=answer.split.each)
+    if answer.by != SOURCE:
+        listed = [place.value for place in answer.places]
+        about = replace(question, where=question.where.and_also(Predicate.all_of([is_in_none(answer.by, listed)])))
+        return selected.told(askable_of(selection).answer(about))
+    assert selection.whole is not None
+    rest = [str(name) for name in answer.left_out]
+    askable = selection.whole.of(rest, every=False, repeats=selection.repeats)
+    return None if askable is None else selected.told(askable.answer(question))
+
+
+def estimate_of(selected: Selected, question: Question) -> Estimate:
+    first, *second = selected.selections
+    askable = askable_of(first)
+    if second:
+        if not family_of(first.family).abilities.joins:
+            raise UnanswerableError(f"family {first.family!r} has no inner products; {families_with('joins')}")
+        return askable.answer(question, other=askable_of(second[0]))
+    if selected.plan.picked.at_ends and question.as_of is not None:
+        askable = as_of_then(first, question.as_of)
+    return askable.answer(question) if not question.phis else _at_shares(askable, question)
+
+
+def _at_shares(askable: Askable, question: Question) -> Estimate:
+    """The quantiles at several shares as a list; the number beside it is the first of them."""
+    one = replace(question, phis=())
+    if len(question.phis) == 1:
+        return askable.answer(one)
+    found = [askable.answer(replace(one, phi=phi)) for phi in question.phis]
+    items = tuple(Item(phi, each.value, each.lower, each.upper) for phi, each in zip(question.phis, found, strict=True))
+    return replace(found[0], items=items, confidence=min(each.confidence for each in found))
+
+
+def one_by_one(selected: Selected, question: Question, moments: Ints) -> Series:
+    """A series of single answers: no family has inner products at many times in one pass."""
+    if len(moments) == 0:
+        raise QuestionError("an inner product over time needs at least one as-of time")
+    found = [estimate_of(selected, question.at(moment)) for moment in moments.tolist()]
+    return Series(
+        moments,
+        np.array([estimate.value for estimate in found]),
+        np.array([estimate.lower for estimate in found]),
+        np.array([estimate.upper for estimate in found]),
+        min(estimate.confidence for estimate in found),
+        found[-1].guarantee,
+        found[-1].family,
+        np.array([estimate.used for estimate in found]),
+    )
