@@ -37,14 +37,19 @@ def stream(catalogue: Catalogue, *, sources: bool = True) -> StoredStream:
     """The stream and some of its sources; the chosen stream comes back."""
     names = sorted(catalogue.streams)
     if len(names) > 1:
-        st.selectbox(
-            "Stream", names, help="What was ingested under this name in wane.toml.", **_stream_bound(catalogue)
+        session.show(
+            st.selectbox,
+            "Stream",
+            names,
+            help="What was ingested under this name in wane.toml.",
+            **_stream_bound(catalogue),
         )
     else:
         st.markdown(f"**{wording.safe(names[0])}**")
     chosen = catalogue.streams[session.view().stream]
     if sources and len(chosen.sources) > 1:
-        st.multiselect(
+        session.show(
+            st.multiselect,
             "Sources",
             chosen.sources,
             placeholder=f"All {len(chosen.sources):,}",
@@ -64,7 +69,7 @@ def _repeats(stream: StoredStream) -> str:
 
 def _stream_bound(catalogue: Catalogue) -> dict[str, Any]:
     bound = session.bound("stream")
-    return {"key": bound["key"], "on_change": _take_stream, "args": (bound["key"], catalogue)}
+    return bound | {"on_change": _take_stream, "args": (bound["key"], catalogue)}
 
 
 def _take_stream(key: str, catalogue: Catalogue) -> None:
@@ -96,7 +101,8 @@ def _take_stream(key: str, catalogue: Catalogue) -> None:
 def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
     """The aggregate, and the parameters that it needs."""
     view = session.view()
-    st.selectbox(
+    session.show(
+        st.selectbox,
         "Aggregate",
         aggregates_of(stream),
         format_func=wording.AGGREGATES.__getitem__,
@@ -109,7 +115,8 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
     if "tau" in needed:
         tau(answers, stream)
     if "phi" in needed:
-        st.select_slider(
+        session.show(
+            st.select_slider,
             "φ",
             sorted({*SHARES, view.phi}),
             format_func=percent_text,
@@ -126,13 +133,14 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
             session.text("To", "high", check_number, placeholder="greatest")
     if "other" in needed:
         names = stream.sources
-        st.selectbox("Second source", names, index=None, **_other(names))
+        session.show(st.selectbox, "Second source", names, **_other(names))
 
 
 def _of(stream: StoredStream) -> None:
     view = session.view()
     known = measures(stream, view.aggregate)
-    st.selectbox(
+    session.show(
+        st.selectbox,
         "Of",
         [*known, *([view.of] if view.of and view.of not in known else [])],
         format_func=lambda column: label(stream, column),
@@ -147,7 +155,8 @@ def split(stream: StoredStream) -> None:
     known = splits(stream, view.aggregate)
     if not known:
         return
-    st.selectbox(
+    session.show(
+        st.selectbox,
         "Split by",
         ["", *known],
         format_func=lambda column: column or "nothing",
@@ -156,9 +165,10 @@ def split(stream: StoredStream) -> None:
     )
     if view.by in known:
         key = "groups@"
-        session.put(key, view.groups)
-        st.slider("Groups", 1, MOST_GROUPS, key=key, on_change=_take_groups, args=(key,))
-        st.toggle("The smallest first", **session.bound("smallest"))
+        session.show(
+            st.slider, "Groups", 1, MOST_GROUPS, shown=view.groups, key=key, on_change=_take_groups, args=(key,)
+        )
+        session.show(st.toggle, "The smallest first", **session.bound("smallest"))
 
 
 def _take_groups(key: str) -> None:
@@ -168,7 +178,8 @@ def _take_groups(key: str) -> None:
 def counting(stream: StoredStream) -> None:
     """Whether an event counts once, or as often as its weight says."""
     if stream.weighted:
-        st.segmented_control(
+        session.show(
+            st.segmented_control,
             "Count",
             list(COUNTINGS),
             required=True,
@@ -204,20 +215,19 @@ def _example(stream: StoredStream, value: str) -> str:
 def _with_usual(name: str, usual: str) -> dict[str, Any]:
     """The arguments of a widget for a choice that the stream makes itself where the view does not."""
     key = f"{name}@"
-    session.put(key, getattr(session.view(), name) or usual)
-    return {"key": key, "on_change": _take_unusual, "args": (name, key, usual)}
+    shown = getattr(session.view(), name) or usual
+    return {"shown": shown, "key": key, "on_change": _take_unusual, "args": (name, key, usual)}
 
 
 def _take_unusual(name: str, key: str, usual: str) -> None:
     st.session_state["problems"] = []
     chosen = st.session_state[key]
-    session.change(**{name: "" if chosen == usual else chosen})
+    session.change(**{name: "" if chosen in (usual, None) else chosen})
 
 
 def _other(names: list[str]) -> dict[str, Any]:
     bound = session.bound("other")
-    session.put(bound["key"], session.view().other if session.view().other in names else None)
-    return bound
+    return bound | {"shown": bound["shown"] if bound["shown"] in names else None}
 
 
 def tau(answers: AnswerCache, stream: StoredStream, place: str = "") -> None:
@@ -232,8 +242,16 @@ def tau(answers: AnswerCache, stream: StoredStream, place: str = "") -> None:
         "`mean`, a quantile like `q0.9`, or a multiple like `2*median`.",
     )
     key = f"tau aggregate@{place}"
-    session.put(key, view.tau if view.tau in TAUS else None)
-    st.pills("τ as an aggregate", TAUS, key=key, on_change=_take_aggregate, args=(key,), label_visibility="collapsed")
+    session.show(
+        st.pills,
+        "τ as an aggregate",
+        TAUS,
+        shown=view.tau if view.tau in TAUS else None,
+        key=key,
+        on_change=_take_aggregate,
+        args=(key,),
+        label_visibility="collapsed",
+    )
     try:
         steps = answers.steps(view, stream)
         current = float(view.tau) if view.tau else None
@@ -243,11 +261,12 @@ def tau(answers: AnswerCache, stream: StoredStream, place: str = "") -> None:
         return
     key = f"tau slider@{place}"
     options = sorted({*steps, *([current] if current is not None and math.isfinite(current) else [])})
-    session.put(key, current if current in options else options[len(options) // 2])
-    st.select_slider(
+    session.show(
+        st.select_slider,
         "τ among the stored values",
         options,
         format_func=number_text,
+        shown=current if current in options else options[len(options) // 2],
         key=key,
         on_change=_take_tau,
         args=(key,),
@@ -270,9 +289,11 @@ def display(stream: StoredStream | None) -> None:
         local = st.context.timezone
         zones = _zones()
         first = ["UTC", *([local] if local in zones else [])]
-        st.selectbox("Time zone", first + [name for name in zones if name not in first], **session.bound("zone"))
+        known = first + [name for name in zones if name not in first]
+        session.show(st.selectbox, "Time zone", known, **session.bound("zone"))
         if stream is not None:
-            st.selectbox(
+            session.show(
+                st.selectbox,
                 "Confidence",
                 sorted({0.0, 0.8, 0.9, 0.95, 0.99, 0.999, view.confidence}),
                 format_func=lambda share: percent_text(share) if share else "as the sketches planned",
@@ -280,14 +301,20 @@ def display(stream: StoredStream | None) -> None:
                 **session.bound("confidence"),
             )
             if len(stream.sketches) > 1:
-                st.selectbox(
+                session.show(
+                    st.selectbox,
                     "Family",
                     ["", *sorted(stream.sketches)],
                     format_func=lambda name: name or "wane picks",
                     help="Which kind of sketch answers.",
                     **session.bound("family"),
                 )
-        st.toggle("Refresh by itself", help="Redraw when an ingest run has committed.", **session.bound("refresh"))
+        session.show(
+            st.toggle,
+            "Refresh by itself",
+            help="Redraw when an ingest run has committed.",
+            **session.bound("refresh"),
+        )
 
 
 @cache

@@ -66,11 +66,12 @@ def editor() -> None:
         label_visibility="collapsed",
     )
     key = "decay kind"
-    session.put(key, base.name)
-    st.selectbox(
+    session.show(
+        st.selectbox,
         "Fading",
         list(wording.DECAYS),
         format_func=wording.DECAYS.__getitem__,
+        shown=base.name,
         key=key,
         on_change=_take_kind,
         args=(key,),
@@ -146,25 +147,24 @@ def _parameter(base: Decay, name: str) -> None:
     value = getattr(base, name)
     arguments: dict[str, Any] = {"key": key, "on_change": _take_parameter, "args": (key, base.name, name)}
     if base.parameters[name].duration:
-        session.put(key, format_duration(value))
-        st.select_slider(
+        session.show(
+            st.select_slider,
             LABELS[name],
             half_lives(value),
             format_func=lambda text: human_duration(parse_duration(text)),
+            shown=format_duration(value),
             **arguments,
         )
         return
     if name == "count":
-        session.put(key, int(value))
-        st.number_input(LABELS[name], 1, 10**15, step=100, **arguments)
+        session.show(st.number_input, LABELS[name], 1, 10**15, step=100, shown=int(value), **arguments)
         return
     least, most, step = RANGES[name]
     if name == "k":
-        session.put(key, int(value))
-        st.slider(LABELS[name], int(least), int(most), step=int(step), **arguments)
+        session.show(st.slider, LABELS[name], int(least), int(most), step=int(step), shown=int(value), **arguments)
     else:
-        session.put(key, float(value))
-        st.slider(LABELS[name], min(least, value), max(most, value), step=step, **arguments)
+        limits = min(least, value), max(most, value)
+        session.show(st.slider, LABELS[name], *limits, step=step, shown=float(value), **arguments)
 
 
 def _take_parameter(key: str, kind: str, name: str) -> None:

@@ -108,6 +108,7 @@ def options(access: Access) -> dict[str, object]:
         "client_showErrorDetails": "none",
         "client_showErrorLinks": False,
         "client_toolbarMode": "viewer",
+        "global_disableWidgetStateDuplicationWarning": True,  # `dashboard.session.show` says why both are given
         "runner_magicEnabled": False,
         "runner_postScriptGC": False,  # it costs all sessions 0.2 s after every redraw
         **{f"theme_light_{name}": value for name, value in _LIGHT.items()},

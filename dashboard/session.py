@@ -73,16 +73,18 @@ def _address() -> dict[str, list[str]]:
 
 
 def bound(name: str, place: str = "") -> dict[str, Any]:
-    """The arguments that bind a widget to a choice of the view; `place` tells apart widgets for the same choice."""
+    """The arguments of `show` for a widget that is bound to a choice of the view; `place` tells apart widgets for the
+    same choice."""
     key = f"{name}@{place}"
     value = getattr(view(), name)
-    put(key, list(value) if isinstance(value, tuple) else value)
-    return {"key": key, "on_change": _take, "args": (name, key)}
+    shown = list(value) if isinstance(value, tuple) else value
+    return {"shown": shown, "key": key, "on_change": _take, "args": (name, key)}
 
 
 def segments(label: str, names: Mapping[str, str], choice: str, **more: Any) -> None:
     """A row of buttons for a choice of the view: its values with what each is called."""
-    st.segmented_control(
+    show(
+        st.segmented_control,
         label,
         list(names),
         format_func=names.__getitem__,
@@ -93,11 +95,23 @@ def segments(label: str, names: Mapping[str, str], choice: str, **more: Any) -> 
     )
 
 
-def put(key: str, value: Any) -> None:
-    """Have a widget show a value. A widget that shows it already is left alone: it may have been moved meanwhile, and
-    the move would be lost if its value were set again."""
-    if key not in st.session_state or st.session_state[key] != value:
-        st.session_state[key] = value
+def show(widget: Callable[..., Any], label: str, *given: Any, shown: Any, key: str, **more: Any) -> None:
+    """Draw a widget that shows a value. A widget that shows it already is left alone: it may have been moved
+    meanwhile, and the move would be lost if its value were set again.
+
+    The value is also what the widget begins with. A browser that draws a page twice in quick succession can lose a
+    value that was only set; it would go back to where the widget begins, and report that as a choice.
+    """
+    if key not in st.session_state or st.session_state[key] != shown:
+        st.session_state[key] = shown
+    name = widget.__name__
+    if name == "selectbox":
+        begins = {"index": given[0].index(shown) if shown in given[0] else None}
+    elif name in ("segmented_control", "pills", "multiselect"):
+        begins = {"default": shown}
+    else:
+        begins = {"value": shown}
+    widget(label, *given, key=key, **begins, **more)
 
 
 def _take(name: str, key: str) -> None:
@@ -115,8 +129,7 @@ def text(label: str, name: str, check: Callable[[str], Any], shown: str | None =
     drafts: dict[str, tuple[str, str]] = st.session_state["drafts"]
     draft, complaint = drafts.get(name, (getattr(view(), name) if shown is None else shown, ""))
     key = f"{name}@text"
-    put(key, draft)
-    st.text_input(label, key=key, on_change=_take_text, args=(name, key, check), **options)
+    show(st.text_input, label, shown=draft, key=key, on_change=_take_text, args=(name, key, check), **options)
     if complaint:
         st.error(wording.safe(complaint), icon=":material/block:")
 

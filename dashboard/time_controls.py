@@ -27,7 +27,8 @@ def window() -> None:
     if by_number(view.fading):
         return
     options = _with(WINDOWS, view.window)
-    st.selectbox(
+    session.show(
+        st.selectbox,
         "Window",
         options,
         format_func=lambda text: f"the last {human_duration(parse_duration(text))}" if text else "no limit",
@@ -41,7 +42,7 @@ def window() -> None:
 
 def _duration_bound(name: str) -> dict[str, Any]:
     bound = session.bound(name)
-    return {"key": bound["key"], "on_change": _take_duration, "args": (name, bound["key"])}
+    return bound | {"on_change": _take_duration, "args": (name, bound["key"])}
 
 
 def _take_duration(name: str, key: str) -> None:
@@ -75,11 +76,12 @@ def as_of(answers: AnswerCache, stream: StoredStream) -> None:
         session.text("As of", "as_of", lambda typed: _checked_moment(typed, stream), placeholder="the newest event")
         return
     key = "as-of kind"
-    session.put(key, "a time" if pinned else "newest event")
-    st.segmented_control(
+    session.show(
+        st.segmented_control,
         "As of",
         ["newest event", "a time"],
         required=True,
+        shown="a time" if pinned else "newest event",
         key=key,
         on_change=_take_pin,
         args=(key, shown.isoformat(timespec="minutes") if shown.microsecond or shown.second else shown.isoformat()),
@@ -88,16 +90,17 @@ def as_of(answers: AnswerCache, stream: StoredStream) -> None:
     )
     if pinned:
         key = "as-of time"
-        now = datetime.now(zone)  # Streamlit's first value, so it must be in the range
+        now = datetime.now(zone)
         least = _sooner(min(oldest, now), timedelta(days=1))
         most = _later(max(newest, shown, now), timedelta(days=366))
         # In whole minutes, as the widget sends it back: otherwise it would report a change that nobody made.
-        session.put(key, shown.replace(tzinfo=None, second=0, microsecond=0))
-        st.datetime_input(
+        session.show(
+            st.datetime_input,
             f"Time ({shown.tzname()})",
             min_value=min(least, shown).replace(tzinfo=None, second=0, microsecond=0),
             max_value=most.replace(tzinfo=None),
             step=60,
+            shown=shown.replace(tzinfo=None, second=0, microsecond=0),
             key=key,
             on_change=_take_time,
             args=(key, view.zone),
@@ -136,7 +139,8 @@ def span(answers: AnswerCache, stream: StoredStream) -> float:
     known = answers.extent(view, stream)
     whole = 0.0 if known is None else (known[1] - known[0]) * stream.unit.numerator / stream.unit.denominator
     shorter = [text for text in SPANS if text and parse_duration(text) < whole]
-    st.select_slider(
+    session.show(
+        st.select_slider,
         "Chart shows",
         _with([*shorter[-6:], ""], view.span),
         format_func=lambda text: f"last {human_duration(parse_duration(text))}" if text else "all",

@@ -90,7 +90,8 @@ def _choices(stream: StoredStream) -> None:
                     help="A decay as `wane query --decay` takes it; leave it empty for none.",
                 )
     elif view.compare == "sources":
-        st.multiselect(
+        session.show(
+            st.multiselect,
             "Sources",
             stream.sources,
             placeholder="Choose two to four; until then the largest are shown",
@@ -99,7 +100,8 @@ def _choices(stream: StoredStream) -> None:
         if len(view.source) > MOST_COMPARED:
             st.caption(f"Only the first {MOST_COMPARED} of the {len(view.source)} chosen sources are drawn.")
     else:
-        st.pills(
+        session.show(
+            st.pills,
             "Against so long before",
             [*SHIFTS, *(text for text in view.shift if text not in SHIFTS)],
             selection_mode="multi",

@@ -56,25 +56,31 @@ def _choices(known: list[str], view: View) -> None:
     first, second, third, fourth = st.columns([3, 3, 3, 2], vertical_alignment="bottom")
     with first:
         key = "by@board"
-        session.put(key, view.by)
-        st.selectbox("Ranked", known, key=key, on_change=_take_by, args=(key,))
+        session.show(st.selectbox, "Ranked", known, shown=view.by, key=key, on_change=_take_by, args=(key,))
     with fourth:
-        st.toggle("Smallest first", **session.bound("smallest", "board"))
+        session.show(st.toggle, "Smallest first", **session.bound("smallest", "board"))
     with second:
         key = "against@board"
-        session.put(key, view.compare if view.compare in AGAINST else "decays")
-        st.selectbox(
-            "Change", list(AGAINST), format_func=AGAINST.__getitem__, key=key, on_change=_take_against, args=(key,)
+        session.show(
+            st.selectbox,
+            "Change",
+            list(AGAINST),
+            format_func=AGAINST.__getitem__,
+            shown=view.compare if view.compare in AGAINST else "decays",
+            key=key,
+            on_change=_take_against,
+            args=(key,),
         )
     with third:
         if view.compare == "times":
             key = "shift@board"
             chosen = view.shift[0] if view.shift else SHIFTS[1]
-            session.put(key, chosen)
-            st.selectbox(
+            session.show(
+                st.selectbox,
                 "So long before",
                 [*SHIFTS, *([chosen] if chosen not in SHIFTS else [])],
                 format_func=lambda text: human_duration(parse_duration(text)),
+                shown=chosen,
                 key=key,
                 on_change=_take_shift,
                 args=(key,),

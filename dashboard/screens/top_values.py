@@ -37,7 +37,8 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     with components.guarded():
         empty = not _lists(answers, view, stream)
     if len(stream.sources) > 1 and not empty:
-        st.toggle(
+        session.show(
+            st.toggle,
             "Similarity of sources",
             help="How alike the values of two sources are: their inner product over the root of their self-joins, "
             "under the decay above. 100% where all values have the same shares, 0% where no value is in both.",
@@ -52,7 +53,8 @@ def _choices(view: View) -> None:
     """How many values, from which share on, and the decay to compare ranks with."""
     first, second, third = st.columns([3, 2, 4], vertical_alignment="bottom")
     with first:
-        st.slider(
+        session.show(
+            st.slider,
             "Least share φ",
             0.0,
             0.5,
@@ -62,7 +64,7 @@ def _choices(view: View) -> None:
             **_share(),
         )
     with second:
-        st.slider("At most", 1, 50, **session.bound("top"))
+        session.show(st.slider, "At most", 1, 50, **session.bound("top"))
     with third:
         session.text(
             "Ranks against another decay",
@@ -76,8 +78,7 @@ def _choices(view: View) -> None:
 
 def _share() -> dict[str, Any]:
     bound = session.bound("share")
-    session.put(bound["key"], min(0.5, session.view().share))
-    return bound
+    return bound | {"shown": min(0.5, bound["shown"])}
 
 
 def _other_decay(view: View) -> str:

@@ -70,3 +70,17 @@ def test_a_view_is_one_session_s_own(small: Path) -> None:
     assert metric(one) == asked(small, "count")
     assert isinstance(one.session_state["view"], View)
     assert session.View is View
+
+
+def test_every_widget_begins_with_what_it_shows(small: Path) -> None:
+    """A browser that loses a value which was set, because the page is drawn again at once, still shows the view."""
+    test = fine(opened(small, **ADDRESS))
+    for label in ("Aggregate", "Fading", "Window", "Time zone", "Confidence"):
+        box = widget(test, "selectbox", label)
+        assert box.proto.default == box.index > 0, label
+    for label in ("φ", "Unit of age", "Chart shows"):
+        slider = widget(test, "select_slider", label)
+        assert list(slider.proto.default) == [slider.options.index(slider.format_func(slider.value))], label
+    assert list(widget(test, "slider", "Exponent α").proto.default) == [1.5]
+    assert len(widget(test, "multiselect", "Sources").proto.default) == 2
+    assert widget(test, "text_input", "As text").proto.default == "poly:alpha=1.5,unit=1m,window=50m"
