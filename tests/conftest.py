@@ -28,12 +28,15 @@ hypothesis.settings.load_profile("ci" if CI else "dev")
 
 @pytest.fixture(scope="session")
 def data() -> Callable[[str], Path]:
-    """`data("zeek_wrccdc")` is the path of that real data set."""
+    """`data("zeek_wrccdc")` is the path of that real data set. They are not part of the project, so that no machine has
+    to have them: a test that needs one is skipped without it, under CI too, and the summary says so."""
 
     def path_of(name: str) -> Path:
         path = DATA / f"{name}.parquet"
         if not path.exists():
-            missing(f"The data set {name} is missing: expected at ../shared/data/{name}.parquet beside the repository.")
+            pytest.skip(
+                f"The data set {name} is missing: expected at ../shared/data/{name}.parquet beside the repository."
+            )
         return path
 
     return path_of
