@@ -91,6 +91,8 @@ class Abilities:
             return f"has the share of a closed range of values, not of events where {question.share.words()}"
         if question.threshold is not None and question.threshold.phi is None and not self.mean_threshold:
             return "has no mean of the values to set a threshold by"
+        if question.threshold is not None and question.threshold.own and not self.by_source:
+            return f"answers for no groups, of which {question.tau} would be"
         if isinstance(question.decay, LastEvents) and not self.last_events:
             return f"does not answer over a number of newest events ({question.decay.spec})"
         return None

@@ -117,7 +117,7 @@ class Question:
     """One question; the decay may be text (see `sketches.decay`), `tau` a number or like ``"median"``, ``"2*mean"``.
 
     >>> Question("correlated-mean", "window:1h", tau="median").threshold
-    Threshold(phi=0.5, factor=1.0)
+    Threshold(phi=0.5, factor=1.0, own=False)
     >>> Question("mean", high=60).where.words()
     'the value is at most 60'
     """

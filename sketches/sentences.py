@@ -127,4 +127,4 @@ def _tau(question: Question) -> str:
         return "" if question.tau is None else f"{question.tau:g}"
     what = "mean" if threshold.phi is None else "median" if threshold.phi == 0.5 else f"{threshold.phi:g} quantile"
     times = "" if threshold.factor == 1.0 else f"{threshold.factor:g} times "
-    return f"{times}the {what} of all of them"
+    return f"{times}the {what} of {'their own group' if threshold.own else 'all of them'}"

@@ -199,8 +199,6 @@ class AskableSample(Askable):
         return question.confidence or 1.0 - self.parameters.delta
 
     def _inquiry(self, question: Question, as_of: Ints) -> Inquiry:
-        compared = self.sample.compared_by(question.compared)
-        counted = compared if question.by_weight else compared.each_once
         unrestricted = _counted(_measured(self.sample, question), question)
         return Inquiry(
             self.asked(question),
@@ -208,9 +206,14 @@ class AskableSample(Askable):
             as_of,
             self.confidence(question),
             self.parameters.epsilon,
-            counted,
+            self.counted(question),
             unrestricted,
         )
+
+    def counted(self, question: Question) -> PoissonSample:
+        """All events, with what a question compares and the weights by which they count in a threshold."""
+        compared = self.sample.compared_by(question.compared)
+        return compared if question.by_weight else compared.each_once
 
     def _second_side(self, other: AskableSample | None) -> AskableSample:
         if other is None:

@@ -48,17 +48,17 @@ def cuts_of(inquiry: Inquiry, threshold: Threshold) -> Cuts:
     """τ over all events of the chosen sources, before any predicate."""
     sample = inquiry.everything if inquiry.everything is not None else inquiry.sample
     if sample.kind is not Kind.INTEGER or max(abs(sample.least_value), abs(sample.greatest_value)) < _WHOLE:
-        taus = _taus(_aggregate(inquiry, sample, threshold), threshold.factor)
+        taus = taus_of(_aggregate(inquiry, sample, threshold), threshold.factor)
         return Cuts(taus, taus, None)
     held, order = inquiry.sample.groups[0], inquiry.sample.ranked.values.astype(np.float64)
     if threshold.phi is None or threshold.factor != 1.0:
         value, lower, upper = _aggregate(inquiry, sample, threshold)
-        taus = _taus((value, *apart(lower, upper)), threshold.factor)
+        taus = taus_of((value, *apart(lower, upper)), threshold.factor)
         return Cuts(taus, Taus(*(places(held, end).astype(np.float64) for end in taus)), order)
     found, values = _aggregate(inquiry, sample.ranked, threshold), sample.groups[0]
     value, lower, upper = _read_off(found, values, sample.least_value, sample.greatest_value)
-    ends = _taus(_read_off(found, places(held, values), 0.0, float(len(held))))
-    return Cuts(_taus((value, *apart(lower, upper))), ends, order)
+    ends = taus_of(_read_off(found, places(held, values), 0.0, float(len(held))))
+    return Cuts(taus_of((value, *apart(lower, upper))), ends, order)
 
 
 def _aggregate(inquiry: Inquiry, sample: PoissonSample, threshold: Threshold) -> Limits:
@@ -81,7 +81,7 @@ def _read_off(found: Limits, numbers: Column, least: float, greatest: float) -> 
     return value, lower, upper
 
 
-def _taus(found: Limits, factor: float = 1.0) -> Taus:
+def taus_of(found: Limits, factor: float = 1.0) -> Taus:
     value, lower, upper = found
     nothing = np.isnan(value)
     ends = (np.where(nothing, np.inf, factor * number) for number in (lower, value, upper))

@@ -24,18 +24,19 @@ _FAINT: Final = 1e-120  # a sum below it has a square with few digits or none: n
 
 def grouped_answer(inquiry: GroupedInquiry) -> Estimates:
     """The estimates of all groups."""
-    question, sample = inquiry.question, inquiry.sample
-    if question.threshold is not None:
-        raise UnanswerableError(
-            f"above {question.tau}, which is itself an aggregate, groups are not answered: give τ as a number"
-        )
+    question = inquiry.question
     if question.aggregate not in _ESTIMATORS:
         raise UnanswerableError(
             f"{question.aggregate} is not answered by groups; answered are {', '.join(sorted(_ESTIMATORS))}"
         )
-    if sample.kind is Kind.KEY and (question.needs_order or question.of_value):
-        raise UnanswerableError(f"{question.aggregate} needs numbers, but this stream's values are text")
+    refuse_text(inquiry)
     return _ESTIMATORS[question.aggregate](inquiry)
+
+
+def refuse_text(inquiry: GroupedInquiry) -> None:
+    question = inquiry.question
+    if inquiry.sample.kind is Kind.KEY and (question.needs_order or question.of_value):
+        raise UnanswerableError(f"{question.aggregate} needs numbers, but this stream's values are text")
 
 
 def _sum(inquiry: GroupedInquiry) -> Estimates:
@@ -58,15 +59,19 @@ def _of_some(inquiry: GroupedInquiry, rows: Rows) -> Estimates:
 
 def _mean(inquiry: GroupedInquiry) -> Estimates:
     sums = inquiry.sums(inquiry.mean_coefficients)
-    plain = _mean_of(inquiry, sums)
+    plain = mean_of_groups(inquiry, sums)
     if inquiry.question.of_value:
         return plain
     return leaned_means(inquiry, plain, sums.total(2, 3, 1, inquiry.unseen_event))
 
 
-def _mean_of(inquiry: GroupedInquiry, sums: Sums, at_least: float = -np.inf) -> Estimates:
+def mean_of_groups(inquiry: GroupedInquiry, sums: Sums, at_least: float = -np.inf) -> Estimates:
     """The mean of each group; what is too faint to be squared has no limits but those of all events."""
-    found = mean_of_sums(inquiry, sums, at_least)
+    return unknown_where_faint(inquiry, mean_of_sums(inquiry, sums, at_least), sums)
+
+
+def unknown_where_faint(inquiry: GroupedInquiry, found: Estimates, sums: Sums) -> Estimates:
+    """Means with no limits but those of all events where their sums are too faint to be squared."""
     faint = sums.linear[:, 2:4].sum(axis=1) < _FAINT
     unknown = faint & (inquiry.unseen_event.contribution > 0.0)
     least, most = _ends(inquiry)
@@ -96,7 +101,7 @@ def _above(inquiry: GroupedInquiry) -> Estimates:
             return _counted(inquiry, rows)
         case _:
             sums = inquiry.sums(inquiry.mean_coefficients, rows)
-            return _mean_of(inquiry, sums, float(np.nextafter(tau, -np.inf)))
+            return mean_of_groups(inquiry, sums, float(np.nextafter(tau, -np.inf)))
 
 
 _ESTIMATORS: Final[dict[str, Callable[[GroupedInquiry], Estimates]]] = {

@@ -238,7 +238,9 @@ class Sample(Sketch):
         assert places is not None
         sample, complete = sample_by_source(self.rows, self.cuts, places, self.parameters, self._facts, self.totals)
         askable = AskableSample(with_repeats(sample, repeats, self.totals), self.parameters, some_sources=True)
-        return SplitSample(askable, tuple(self.names[at] for at in places), complete)
+        return SplitSample(
+            askable, tuple(self.names[at] for at in places), complete, undivided=lambda: self.of(names, repeats)
+        )
 
     @classmethod
     def by_field(cls, askable: AskableSample, name: str) -> SplitSample:

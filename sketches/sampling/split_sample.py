@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +20,9 @@ from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.field_values import field_of
 from sketches.sampling.grouped_answers import grouped_answer
 from sketches.sampling.grouped_inquiry import GroupedInquiry
+from sketches.sampling.grouped_thresholds import groups_above, taus_of_all, taus_of_each
+from sketches.sampling.inquiry import Estimates, Inquiry
+from sketches.threshold import Threshold
 
 _MOST_GROUPS: Final = 100_000
 _STEPS: Final = 30  # until the size of an unseen group has settled
@@ -31,6 +35,7 @@ class SplitSample(Splittable):
     askable: AskableSample  # of rows: one of several sources is a row of each
     names: tuple[Group, ...]
     complete_since: Ints  # for each group
+    undivided: Callable[[], AskableSample]  # all events, each once, for a threshold that is an aggregate of them
     all_named: bool = True  # groups are known by name; else there may be some of which no event was sampled
 
     def answer(self, question: Question) -> Split:
@@ -43,6 +48,8 @@ class SplitSample(Splittable):
         as_of, confidence = askable.as_of(question), askable.confidence(question)
         askable.refuse_lost(question, as_of)
         more = 1 if self.all_named else 2  # all that a list leaves out, and groups that nothing was seen of
+        threshold = question.threshold
+        more += threshold is not None and not threshold.own
         each = 1.0 - (1.0 - confidence) / (len(self.names) + more)
         inquiry = GroupedInquiry(
             sample=askable.asked(question),
@@ -52,7 +59,7 @@ class SplitSample(Splittable):
             share_error=askable.parameters.epsilon,
             complete_since=self.complete_since,
         )
-        found = grouped_answer(inquiry)
+        found = grouped_answer(inquiry) if threshold is None else self._above(inquiry, threshold)
         together = guarantees.lists_hold(confidence, together=True)
         unseen = 0.0 if self.all_named else _unseen_share(inquiry)
         exact = unseen == 0.0 and bool(((found.lower == found.upper) | np.isnan(found.value)).all())
@@ -70,6 +77,18 @@ class SplitSample(Splittable):
             unseen_share=unseen,
         )
 
+    def _above(self, inquiry: GroupedInquiry, threshold: Threshold) -> Estimates:
+        """The answers above a threshold that is an aggregate: of all events, or of those of each group."""
+        question = inquiry.question
+        if not threshold.own:
+            everything = Inquiry(
+                self.undivided().counted(question), question, inquiry.as_of, inquiry.confidence, inquiry.share_error
+            )
+            return groups_above(inquiry, taus_of_all(everything, threshold, len(self.names)))
+        careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
+        counted = self.askable.counted(question)
+        return groups_above(careful, taus_of_each(replace(careful, sample=counted), threshold))
+
 
 def split_by_field(askable: AskableSample, name: str) -> SplitSample:
     """The events by the value of a field; those without it are a group of their own."""
@@ -83,7 +102,7 @@ def split_by_field(askable: AskableSample, name: str) -> SplitSample:
     order = np.argsort(codes, kind="stable")
     sample = replace(askable.sample.take(order), codes=codes[order])
     complete = np.full(len(names), np.iinfo(np.int64).max)  # what is complete for all events is so for every group
-    return SplitSample(replace(askable, sample=sample), names, complete, all_named=False)
+    return SplitSample(replace(askable, sample=sample), names, complete, lambda: askable, all_named=False)
 
 
 def _groups(column: FieldColumn) -> tuple[tuple[Group, ...], Rows]:

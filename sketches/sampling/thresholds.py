@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, ranges
+from sketches.errors import UnanswerableError
 from sketches.sampling.above_quantile import AboveQuantile, Around, counts_above, largest_ties
 from sketches.sampling.coefficients import Coefficients
 from sketches.sampling.cuts import Cuts, cuts_of
@@ -30,21 +31,23 @@ from sketches.threshold import Threshold
 _FEW_VALUES: Final = 0.25  # of what lies between the limits of a quantile: a value with more is not one of many
 
 
-class _Sums(NamedTuple):
+class SumsAround(NamedTuple):
     """Adds up coefficients over the rows above each end of a threshold, or below each."""
 
     above: Callable[[Coefficients], Around]
     below: Callable[[Coefficients], Around]
 
 
-_Estimator = Callable[[Inquiry, Cuts, _Sums], Estimates]
+_Estimator = Callable[[Inquiry, Cuts, SumsAround], Estimates]
 
 
 def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
     """The answer at all as-of times at once."""
+    if threshold.own:
+        raise UnanswerableError(f"{inquiry.question.tau}: 'own' is of each group, and this question has no groups")
     careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
     cuts = cuts_of(careful, threshold)
-    estimates = _enclosed_estimates
+    estimates = enclosed_estimates
     if threshold.phi is not None and threshold.factor == 1.0 and _of_everything(inquiry):
         estimates = partial(_above_quantile, phi=threshold.phi, confidence=inquiry.confidence)
     times = len(inquiry.as_of)
@@ -57,7 +60,7 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
         np.maximum(error, sums.middle.table_error, out=error)
         return sums
 
-    found = estimates(careful, cuts, _Sums(partial(around, below=False), partial(around, below=True)))
+    found = estimates(careful, cuts, SumsAround(partial(around, below=False), partial(around, below=True)))
     for at in np.flatnonzero(error > MOST_ERROR).tolist():
         exact = _at_one_time(careful, cuts, at, estimates)
         for name in ("value", "lower", "upper", "used"):
@@ -87,17 +90,17 @@ def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -
         some = few.plus(sums_by_row(coefficients, one.factors, low & ~middle))
         return Around(few, some, some.plus(sums_by_row(coefficients, one.factors, middle & ~high)))
 
-    return estimates(one, here, _Sums(above, below))
+    return estimates(one, here, SumsAround(above, below))
 
 
-def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _Sums, phi: float, confidence: float) -> Estimates:
+def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: SumsAround, phi: float, confidence: float) -> Estimates:
     """Value and limits above a quantile of all events, whose rank is known; or above any of a few values it may be."""
     question, asked = inquiry.question, replace(inquiry, confidence=confidence)
     counted = inquiry.everything if inquiry.everything is not None else inquiry.sample
     ties, between = largest_ties(asked, counted, cuts.taus)
     plain = cuts.ends.certain | ~np.isfinite(cuts.taus.middle) | (ties > _FEW_VALUES * between)
     if plain.all():
-        return _enclosed_estimates(inquiry, cuts, sums)
+        return enclosed_estimates(inquiry, cuts, sums)
     if question.masses <= {"weight" if question.by_weight else "events"}:
         found = counts_above(asked, phi, sums.above(inquiry.sample.weight_coefficients), ties)
     else:
@@ -105,13 +108,13 @@ def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: _Sums, phi: float, confi
         above = AboveQuantile(asked, phi, cuts.taus, sums.above(asked.mean_coefficients), whole, ties)
         found = above.answer()
     if plain.any():
-        enclosed = _enclosed_estimates(inquiry, cuts, sums)
+        enclosed = enclosed_estimates(inquiry, cuts, sums)
         lower, upper = (np.where(plain, getattr(enclosed, one), getattr(found, one)) for one in ("lower", "upper"))
         found = replace(found, value=np.where(plain, enclosed.value, found.value), lower=lower, upper=upper)
     return found
 
 
-def _enclosed_estimates(inquiry: Inquiry, cuts: Cuts, sums: _Sums) -> Estimates:
+def enclosed_estimates(inquiry: Inquiry, cuts: Cuts, sums: SumsAround) -> Estimates:
     """Value and limits from the sums around the threshold."""
     question = inquiry.question
     if question.aggregate == "correlated-mean":
@@ -135,7 +138,7 @@ def _enclosed(many: Total, few: Total, confidence: float) -> tuple[Floats, Float
     return few.bounds(confidence)[0], many.bounds(confidence)[1]
 
 
-def _value_sums(inquiry: Inquiry, sums: _Sums) -> Estimates:
+def _value_sums(inquiry: Inquiry, sums: SumsAround) -> Estimates:
     """Σ w·v·f: the positive values above the threshold and the negative ones both grow fewer as it rises."""
     sample = inquiry.sample
     _, least, greatest = sample.summed

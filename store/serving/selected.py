@@ -75,8 +75,13 @@ def splittable(selection: Selection, by: str) -> Splittable:
 
 
 def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:
-    """The answer of all groups that are not listed, as one: of the union of their events."""
+    """The answer of all groups that are not listed, as one: of the union of their events.
+
+    They have none above a threshold that is an aggregate of each group, or of all sources, of which they are some.
+    """
     (selection,), question = selected.selections, replace(selected.question, confidence=answer.split.each)
+    if question.threshold is not None and (question.threshold.own or answer.by == SOURCE):
+        return None
     if answer.by != SOURCE:
         listed = [place.value for place in answer.places]
         about = replace(question, where=question.where.and_also(Predicate.all_of([is_in_none(answer.by, listed)])))

@@ -102,7 +102,7 @@ class SplitAnswer:
             between = " to ".join(limit_texts(self.others.lower, self.others.upper))
             yield f"{'others':12} {number_text(self.others.value)}, {between} ({self._counted(left)} together)"
         elif left:
-            yield f"{'others':12} {self._counted(left)} without an answer"
+            yield f"{'others':12} {self._counted(left)}, without an answer as one"
         if split.unseen_share:
             share = number_text(outward(split.unseen_share, up=True))
             yield f"{'unseen':12} a {self.by} of which no event was sampled has a share of at most {share}"

@@ -174,6 +174,7 @@ class Store:
         The intervals of all series hold as those of one series do, each by itself.
         """
         split = self.split(stream, question, by=by, sources=sources, top=top, smallest=smallest)
+        question = _of_one_group(question, by)
         groups = [place.value for place in split.places]
         found: dict[Group, Series] = {}
         for group in groups:
@@ -343,3 +344,12 @@ def _chosen(stored: StoredStream, sources: Sequence[str]) -> tuple[str, ...]:
     for source in sources:
         check_known("source", source, stored.sources)
     return tuple(sorted(set(sources))) if sources else tuple(stored.sources)
+
+
+def _of_one_group(question: Question, by: str) -> Question:
+    """The question as it is asked of one group at many times: one source's own threshold is that of all it has."""
+    threshold = question.threshold
+    if threshold is None or threshold.own == (by == SOURCE):
+        return question if threshold is None or not threshold.own else replace(question, tau=threshold.text(own=False))
+    whose = "all sources" if by == SOURCE else f"each {by}"
+    raise UnanswerableError(f"a series of groups above {question.tau}, which is of {whose}, is not answered")

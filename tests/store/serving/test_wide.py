@@ -152,6 +152,53 @@ def test_a_series_by_group_is_a_series_with_a_condition(whole: Store, wide: Wide
         assert series.value == pytest.approx(truths)
 
 
+@pytest.mark.parametrize("whose", ["", "own "])
+@pytest.mark.parametrize("by", ["path", "source"])
+def test_groups_above_a_median(
+    whole: Store, wide: Wide, capsys: pytest.CaptureFixture[str], by: str, whose: str
+) -> None:
+    """Of all events or of each group; before the other terms, and before the split."""
+    median, above = Question("median", as_of=SPAN, of="size_kb"), Question("count", as_of=SPAN)
+    if by == "source":
+        medians = {name: whole.ask(STREAM, median, sources=[name]).estimate.value for name in NAMES}
+    else:
+        medians = wide.exact_by(median, by)
+    if not whose:
+        medians = dict.fromkeys(medians, wide.exact(median))
+    terms = {group: f"size_kb >= {tau!r} and value < 200" for group, tau in medians.items()}
+    if by == "source":
+        truths = {
+            name: whole.ask(STREAM, replace(above, where=where(text, wide)), sources=[name]).estimate.value
+            for name, text in terms.items()
+        }
+    else:
+        truths = {
+            group: wide.exact_by(replace(above, where=where(text, wide)), by)[group] for group, text in terms.items()
+        }
+    text = f"size_kb >= {whose}median(size_kb) and value < 200"
+    said = ["--aggregate", "count", "--as-of", str(SPAN), "--by", by, "--where", text, "--top", "2"]
+    found = answered(capsys, whole, *said)
+    for item in found["items"]:
+        assert item["estimate"] == pytest.approx(truths["(missing)" if item["value"] is None else item["value"]])
+    assert (found["others"] is None) == (by == "source" or bool(whose))
+    if by != "source" and not whose:
+        assert found["others"]["estimate"] == pytest.approx(
+            sum(truths.values()) - sum(i["estimate"] for i in found["items"])
+        )
+
+
+def test_a_series_above_a_median_is_that_of_the_group(whole: Store) -> None:
+    """A source's own median is that of the source alone; that of all sources is refused: one knows no others."""
+    asked, moments = Question("count", "window:100000s", tau="own median"), [SPAN // 2, SPAN]
+    found, _ = whole.series_by(STREAM, asked, moments, "source", top=2)
+    for name, series in found.items():
+        alone, _ = whole.series(STREAM, replace(asked, tau="median"), moments, sources=[str(name)])
+        assert series.value.tolist() == alone.value.tolist()
+    for tau, by in (("median", "source"), ("own median", "path")):
+        with pytest.raises(UnanswerableError, match="a series of groups above"):
+            whole.series_by(STREAM, replace(asked, tau=tau), moments, by)
+
+
 def test_the_stream_s_own_names_are_understood(whole: Store, wide: Wide, capsys: pytest.CaptureFixture[str]) -> None:
     """`latency_ms` is the value and `requests` the weight, also in a threshold; the answer is in these words."""
     found = answered(capsys, whole, "--aggregate", "mean", "--of", "latency_ms", "--where", "latency_ms >= 100")
