@@ -62,9 +62,10 @@ def test_an_import_against_the_arrow_is_refused(tmp_path: Path, forbidden: list[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ci", "outcome"), [("true", "errors=2"), ("", "skipped=2")])
-def test_a_missing_tool_fails_under_ci_and_skips_elsewhere(tmp_path: Path, ci: str, outcome: str) -> None:
-    """A test that asks for absent data or Java fails where CI is true and skips elsewhere, with a sentence."""
+@pytest.mark.parametrize(("ci", "outcomes"), [("true", ["1 error", "1 skipped"]), ("", ["2 skipped"])])
+def test_a_missing_tool_fails_under_ci_and_skips_elsewhere(tmp_path: Path, ci: str, outcomes: list[str]) -> None:
+    """A test that asks for absent Java fails where CI is true and skips elsewhere; absent data always skips. Each says
+    so in a sentence."""
     (tmp_path / "tests" / "support").mkdir(parents=True)
     for name in ("__init__.py", "conftest.py", "support/__init__.py", "support/paths.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
@@ -77,8 +78,7 @@ def test_a_missing_tool_fails_under_ci_and_skips_elsewhere(tmp_path: Path, ci: s
     )
     answer = run([sys.executable, "-m", "pytest", "-rEs", "tests"], tmp_path, CI=ci, PATH="", JAVA_HOME="")
     summary = answer.stdout.splitlines()[-1]
-    kind, count = outcome.split("=")
-    assert re.search(rf"\b{count} {kind}\b", summary), answer.stdout + answer.stderr
+    assert all(re.search(rf"\b{outcome}\b", summary) for outcome in outcomes), answer.stdout + answer.stderr
     assert "passed" not in summary
     assert "The data set zeek_wrccdc is missing" in answer.stdout
     assert "Java is missing" in answer.stdout

@@ -96,5 +96,5 @@ def test_intervals_that_miss_too_often_are_noticed(monkeypatch: pytest.MonkeyPat
         return replace(estimate, lower=lower, upper=upper)
 
     planted(monkeypatch, AskableSample, third)
-    ledger = counted("sample", range(8, 20), copies=4, questions=24)
+    ledger = counted("sample", range(8, 14), copies=4, questions=24)
     assert ledger.doubtful(DOUBT)

@@ -91,7 +91,7 @@ def test_flipped_bits_below_a_checksum_that_matches_do_no_harm() -> None:
     rng, harmless, refused = np.random.default_rng(4), 0, 0
     read_all(data)
     with little_memory(MOST):
-        for _ in range(300):
+        for _ in range(150):
             at, bit = int(rng.integers(begin, end)), int(rng.integers(8))
 
             def flip(one: bytearray, at: int = at, bit: int = bit) -> None:
@@ -104,8 +104,8 @@ def test_flipped_bits_below_a_checksum_that_matches_do_no_harm() -> None:
                 harmless += 1
             except CorruptError:
                 refused += 1
-    assert harmless > 20
-    assert refused > 20
+    assert harmless > 10
+    assert refused > 10
 
 
 def test_a_head_whose_bits_were_flipped_does_no_harm() -> None:

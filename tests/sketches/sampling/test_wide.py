@@ -51,9 +51,9 @@ def test_where_everything_is_kept_every_answer_is_exact() -> None:
 
 @pytest.mark.slow
 def test_intervals_of_thinned_samples_hold_as_often_as_they_say() -> None:
-    """Fresh data and questions, 1,500 trials at 95%: all aggregates, of any column, restricted by any others."""
+    """Fresh data and questions, 750 trials at 95%: all aggregates, of any column, restricted by any others."""
     tally, few = Tally(), 0
-    for seed in range(100, 130):
+    for seed in range(100, 115):
         wide, rng = requests(seed), np.random.default_rng(seed)
         sample = sampled(wide, epsilon=0.2, detail=1, seed=seed)
         assert sample.kept < 12_000
@@ -67,17 +67,17 @@ def test_intervals_of_thinned_samples_hold_as_often_as_they_say() -> None:
             tally.trials += 1
             tally.above += truth > found.upper + 1e-9 * abs(truth)
             tally.below += truth < found.lower - 1e-9 * abs(truth)
-    assert tally.trials > 1_200
-    assert few > 50  # rare predicates were among them
+    assert tally.trials > 600
+    assert few > 25  # rare predicates were among them
     assert not tally.too_many(0.05)
 
 
 @pytest.mark.slow
 def test_the_intervals_of_all_groups_hold_together() -> None:
-    """120 questions split by a field: at 95% few of them may have any group outside its interval, or a large one
+    """80 questions split by a field: at 95% few of them may have any group outside its interval, or a large one
     unseen."""
     tally = Tally()
-    for seed in range(200, 215):
+    for seed in range(200, 210):
         wide, rng = requests(seed), np.random.default_rng(seed)
         sample = sampled(wide, epsilon=0.2, detail=1, seed=seed)
         for _ in range(8):
@@ -95,7 +95,7 @@ def test_the_intervals_of_all_groups_hold_together() -> None:
                 outside |= not np.isnan(truth) and not holds(truth, found.lower[at], found.upper[at])
             tally.trials += 1
             tally.above += outside
-    assert tally.trials == 120
+    assert tally.trials == 80
     assert not tally.too_many(0.05)
 
 

@@ -34,7 +34,7 @@ from tests.support.streams import Stream as Rows
 from tests.support.streams import joined
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
-KILLS = 12 * MORE
+KILLS = 8 * MORE
 KILLS_AT_CREATION = 5 * MORE
 FAMILIES = ("by-epoch", "sample")
 
