@@ -91,8 +91,8 @@ def _ingest_options(commands: argparse._SubParsersAction[argparse.ArgumentParser
         "read the input files that the store has not read yet; this is what cron runs",
         "wane ingest --config wane.toml --quiet",
         "exit codes: 0 done, or nothing to do; 1 a stream failed: nothing of it is committed, and the next run tries "
-        "again; 2 the settings or options are wrong; 3 done, but a file has changed or cannot be read; 75 another run "
-        "is still going",
+        "again; 2 the settings or options are wrong; 3 done, but a file has changed or cannot be read, or a source has "
+        "fallen silent; 75 another run is still going",
     )
     add = ingest.add_argument
     add("--config", default="wane.toml", metavar="FILE", help="the settings file (default wane.toml)")

@@ -34,6 +34,7 @@ from store import InputFile, Reject, Run, SketchTables, Stream, commit
 from store.keys import WHOLE_STREAM
 from store.locks import run_lock
 from store.serving.catalogue import read_catalogue
+from store.serving.staleness import source_states
 from store.writing.run import EPOCHS
 
 
@@ -64,6 +65,7 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
         generation = commit(settings.store, committed) if committed else None
         if committed:
             _note_revoked(works, settings)
+            _note_silent(works, settings)
     size = settings.store.stat().st_size if committed else 0
     seconds = time.perf_counter() - begun
     return Summary([work.outcome for work in works], generation, seconds, size, progress.start.parts)
@@ -201,6 +203,22 @@ def _note_revoked(works: Sequence[StreamWork], settings: Settings) -> None:
         if stored is not None and (why := stored.described.get("unique_revoked")) is not None:
             work.outcome.unique_revoked = str(why)
             work.outcome.revoked_now = work.stored is None or "unique_revoked" not in work.stored.described
+
+
+def _note_silent(works: Sequence[StreamWork], settings: Settings) -> None:
+    """Tell of every source that fell silent: it was well before this run, and is too far behind its stream now.
+
+    One that the run brought is history. One that was silent before has been told of.
+    """
+    read = [work for work in works if work.stored is not None and work.outcome.rows]
+    streams = read_catalogue(settings.store).streams if read else {}
+    for work in read:
+        if (stored := streams.get(work.settings.name)) is None or work.stored is None:
+            continue
+        well = {state.source for state in source_states(work.stored) if not state.stale}
+        silent = [state for state in source_states(stored) if state.stale]
+        work.outcome.silent = {state.source: state.lag for state in silent if state.source in well}
+        work.outcome.silent_before = len(silent) - len(work.outcome.silent)
 
 
 def _settled(work: StreamWork, files: Sequence[FoundFile], tally: Tally) -> list[InputFile]:

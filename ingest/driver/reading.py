@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from ingest.driver.file_faults import parquet_heads
 from ingest.driver.settings import SettingsError, StreamSettings
 from ingest.driver.shipping import on_workers
 from ingest.driver.spark import first_line
-from ingest.driver.text_files import reader_options
+from ingest.driver.text_files import alike_headers, reader_options
 from ingest.executor.worker import RowGroup
 from ingest.executor.worker_settings import WorkerSettings
 from sketches.event_rules import ROLES, PlainColumn
@@ -133,6 +134,17 @@ def _elsewhere(column: str, path: str, schema: pa.Schema) -> bool:
 
 def read_with_spark(settings: StreamSettings, paths: Sequence[str], spark: SparkSession) -> SparkReading:
     """A DataFrame with a column for each part of an event and for the name of the file. Refuses bad expressions."""
+    frames = [_read(settings, group, spark) for group in alike_headers(settings, paths)]
+    schemas = [to_arrow_schema(frame.schema, timezone="UTC") for frame in frames]
+    try:
+        whole = reduce(DataFrame.union, frames)
+    except PySparkException as error:
+        raise SettingsError(f"the files of stream {settings.name!r} do not go together: {first_line(error)}") from None
+    types = {part: dict.fromkeys(schema.field(part).type for schema in schemas) for part in settings.parts}
+    return SparkReading(whole, {part: list(found) for part, found in types.items()})
+
+
+def _read(settings: StreamSettings, paths: Sequence[str], spark: SparkSession) -> DataFrame:
     options = reader_options(settings)
     options.setdefault("basePath", "file://" + os.path.commonpath([_base(pattern) for pattern in settings.inputs]))
     reader = spark.read.format(settings.format).options(**options)
@@ -145,9 +157,7 @@ def read_with_spark(settings: StreamSettings, paths: Sequence[str], spark: Spark
             f"stream {settings.name!r} cannot be read as {settings.format}: {first_line(error)}"
         ) from None
     picked = [_evaluated(settings, raw, part).alias(part) for part in settings.parts]
-    columns = to_arrow_schema(raw.select(*picked).schema, timezone="UTC")
-    frame = raw.select(*picked, spark_functions.col("_metadata.file_path").alias("file"))
-    return SparkReading(frame, {part: [columns.field(part).type] for part in settings.parts})
+    return raw.select(*picked, spark_functions.col("_metadata.file_path").alias("file"))
 
 
 def _address(path: str) -> str:

@@ -48,6 +48,7 @@ from store.file_formats import FORMATS, format_of
 
 __all__ = ["Settings", "SettingsError", "StreamSettings", "read_settings"]
 
+_FOR_EVER: Final = "36500d"
 _LARGEST: Final = 1 << 20  # bytes of a settings file
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 _KEPT: Final = ("detail", "per_source", "fine")  # keywords of `build` for families that keep one sketch of a stream
@@ -150,6 +151,7 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
     families = _families(file, where, entry)
     schema = entry.get("schema")
     kept = _kept(file, where, entry, unit, families)
+    stale = entry.get("stale", "none")
     return StreamSettings(
         name=name,
         inputs=inputs,
@@ -164,7 +166,7 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         max_future=time_limit(file, f"{where}.max_future", entry.get("max_future", "1d"), unit),
         max_age=time_limit(file, f"{where}.max_age", entry.get("max_age", "none"), unit),
         max_rejected=percentage_setting(file, f"{where}.max_rejected", entry.get("max_rejected", "50%")),
-        stale=span_setting(file, f"{where}.stale", entry.get("stale", "none"), unit),
+        stale=span_setting(file, f"{where}.stale", _FOR_EVER if stale == "never" else stale, unit),
         schema=None if schema is None else text_setting(file, f"{where}.schema", schema),
         options=_options(file, where, entry.get("options", {})),
         extra=_extra(file, where, entry, families),

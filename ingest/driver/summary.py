@@ -43,11 +43,13 @@ class StreamOutcome:
     copies: dict[str, str] = field(default_factory=dict)  # path → the same content
     changed: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # path → why
+    silent: dict[str, float] = field(default_factory=dict)  # source that fell silent with this run → seconds behind
+    silent_before: int = 0  # sources that had fallen silent before
     error: str | None = None
 
     @property
     def needs_attention(self) -> bool:
-        return bool(self.changed or self.unreadable)
+        return bool(self.changed or self.unreadable or self.silent)
 
     def lines(self) -> Iterator[str]:
         files = f"{counted(self.files, 'new file')}, {self.known:,} known before"
@@ -76,6 +78,8 @@ class StreamOutcome:
             verb = "is" if self.ahead == 1 else "are"
             furthest = human_duration(self.furthest_ahead)
             yield f"  {counted(self.ahead, 'row')} {verb} ahead of this machine's clock by up to {furthest}"
+        if self.silent_before:
+            yield f"  {counted(self.silent_before, 'source')} silent since earlier runs (the page Health lists them)"
         for path, original in list(self.copies.items())[:_SHOWN]:
             yield f"  {path} has the content of {original} and was not read"
         if len(self.copies) > _SHOWN:
@@ -95,6 +99,13 @@ class StreamOutcome:
             yield f"{path} was left for the next run: {reason}"
         if len(self.unreadable) > _SHOWN:
             yield f"and {len(self.unreadable) - _SHOWN} more files were left for the next run"
+        for source, behind in list(self.silent.items())[:_SHOWN]:
+            yield (
+                f"{self.stream}: source {source} has fallen silent, {human_duration(behind)} behind the newest event; "
+                "the setting stale says how long it may be"
+            )
+        if len(self.silent) > _SHOWN:
+            yield f"and {len(self.silent) - _SHOWN} more sources of {self.stream} have fallen silent"
 
 
 @dataclass
@@ -126,7 +137,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0: done; 1: a stream failed; 3: done, but a file needs attention."""
+        """0: done; 1: a stream failed; 3: done, but a file or a source needs attention."""
         if any(outcome.error is not None for outcome in self.outcomes):
             return 1
         return 3 if any(outcome.needs_attention for outcome in self.outcomes) else 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
+from ingest.driver.csv_lines import CsvLines
+from ingest.driver.json_lines import JsonLines
 from ingest.driver.setting_values import shown
 from ingest.driver.settings import StreamSettings
 
 _BLOCK: Final = 1 << 22
 _OPENED: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{][\[{ \t]*\r?\n")  # a bracket that the line does not close
-_QUOTE, _NEW_LINE = ord('"'), ord("\n")
 _LONGEST_HEADER: Final = 1 << 20  # bytes
 _CODECS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _UNREADABLE: Final = (".lz4", ".snappy")  # Hadoop frames these in its own way
@@ -36,7 +35,8 @@ def reader_options(settings: StreamSettings) -> dict[str, str]:
     """
     stated = _lower(settings.options)
     if settings.format != "csv":
-        return dict(settings.options)
+        usual = {"allowSingleQuotes": "false"} if settings.format == "json" else {}  # as Python and DuckDB read it
+        return {name: value for name, value in usual.items() if name.lower() not in stated} | dict(settings.options)
     meant = {"header": "true", "escape": stated.get("quote", '"'), "enforceSchema": "false"}
     if settings.schema is None:
         meant["inferSchema"] = "true"
@@ -63,7 +63,7 @@ def text_look(path: str, settings: StreamSettings) -> TextLook:
     options = _lower(reader_options(settings))
     encoding = options.get("encoding", options.get("charset"))
     check = codecs.getincrementaldecoder("utf-8")() if encoding is None else None
-    breaks = _Breaks() if settings.format == "csv" and options.get("multiline", "false").lower() != "true" else None
+    lines = _lines(settings.format, options)
     begin, passed, place = b"", 0, 0  # `place`: how many bytes are decoded
     try:
         for block in _blocks(path):
@@ -75,8 +75,8 @@ def text_look(path: str, settings: StreamSettings) -> TextLook:
             else:
                 place = passed + len(block)
             passed += len(block)
-            if breaks is not None:
-                breaks.see(block)
+            if lines is not None:
+                lines.see(block)
         if check is not None:
             check.decode(b"", final=True)
     except UnicodeDecodeError as error:
@@ -87,55 +87,42 @@ def text_look(path: str, settings: StreamSettings) -> TextLook:
     except (OSError, pa.ArrowException) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0][:200]
         return TextLook(f"it cannot be unpacked to its end ({line})")
-    if breaks is not None and breaks.possible and _spans_lines(path, encoding or "utf-8", options):
-        return TextLook("it has a row with a line break inside quotes; say options = { multiLine = true }")
-    if passed < _LONGEST_HEADER and _rows(begin) <= (options.get("header", "false").lower() == "true"):
+    if passed < _LONGEST_HEADER and _rows(begin) <= _says(options, "header"):
         return TextLook(None, is_empty=True)
-    if settings.format == "json" and options.get("multiline", "false").lower() != "true" and _OPENED.match(begin):
+    if settings.format == "json" and not _says(options, "multiline") and _OPENED.match(begin):
         return TextLook(
             "its first line is no JSON object by itself; if one spans lines, say options = { multiLine = true }"
         )
-    if settings.format != "csv" or options["header"].lower() != "true" or options["enforceschema"].lower() == "true":
+    if lines is not None:
+        lines.end()
+        if lines.fault is not None:
+            return TextLook(lines.fault)
+    if settings.format != "csv" or not _says(options, "header") or _says(options, "enforceschema"):
         return TextLook(None)
     return TextLook(None, _header(begin, encoding or "utf-8", options))
 
 
+def _says(options: Mapping[str, str], name: str) -> bool:
+    return options.get(name, "false").lower() == "true"
+
+
+def _lines(form: str, options: Mapping[str, str]) -> CsvLines | JsonLines | None:
+    """What looks at the lines of a file; None where the options ask for another reading than the usual one."""
+    if _says(options, "multiline"):
+        return None
+    if form == "json":
+        return None if _says(options, "allowcomments") else JsonLines()
+    dialect = _dialect(options) if form == "csv" else None
+    encoding = options.get("encoding", options.get("charset", "utf-8")).lower()
+    blanks = _says(options, "ignoreleadingwhitespace") or _says(options, "ignoretrailingwhitespace")
+    if dialect is None or "escapechar" in dialect or blanks or encoding.startswith(("utf-16", "utf-32")):
+        return None
+    counts = _says(options, "header") and "mode" not in options
+    return CsvLines(dialect["delimiter"], dialect["quotechar"], options.get("comment", ""), counts=counts)
+
+
 def _rows(content: bytes) -> int:
     return sum(bool(line.strip()) for line in content.removeprefix(codecs.BOM_UTF8).splitlines())
-
-
-class _Breaks:
-    """Whether a line may end inside quotes: as many quotes as not stand before its end, by twos.
-
-    Quotes in the middle of a field may look like that, too, so that a second look must decide.
-    """
-
-    def __init__(self) -> None:
-        self.possible = False
-        self._odd = False
-
-    def see(self, block: bytes) -> None:
-        if self.possible or not (self._odd or b'"' in block):
-            return
-        letters = np.frombuffer(block, np.uint8)
-        inside = np.bitwise_xor.accumulate(letters == _QUOTE) ^ self._odd
-        self.possible = bool((inside & (letters == _NEW_LINE)).any())
-        self._odd = bool(inside[-1])
-
-
-def _spans_lines(path: str, encoding: str, options: Mapping[str, str]) -> bool:
-    """Whether a row of a CSV file goes on in the next line, as Python reads it."""
-    dialect = _dialect(options)
-    if dialect is None:
-        return False
-    with pa.input_stream(path, compression=_CODECS.get(Path(path).suffix)) as stream:
-        rows = csv.reader(io.TextIOWrapper(stream, encoding, newline="\n"), **dialect)
-        try:
-            return any("\n" in value.rstrip("\n") for row in rows for value in row)
-        except csv.Error:  # a field that does not end
-            return True
-        except (ValueError, LookupError):  # not in this encoding, which reading will tell
-            return False
 
 
 def _dialect(options: Mapping[str, str]) -> dict[str, Any] | None:
@@ -153,6 +140,34 @@ def _blocks(path: str) -> Iterator[bytes]:
     with pa.input_stream(path, compression=_CODECS.get(Path(path).suffix)) as stream:
         while block := stream.read(_BLOCK):
             yield block
+
+
+def alike_headers(settings: StreamSettings, paths: Sequence[str]) -> list[list[str]]:
+    """The files by their first line as it is written, where Spark finds the types of CSV columns by itself.
+
+    It takes the header of one file for that of all; another spelling of it would be a row, and its columns text.
+    """
+    options = _lower(reader_options(settings))
+    if settings.format != "csv" or not (_says(options, "header") and _says(options, "inferschema")):
+        return [list(paths)]
+    groups: dict[bytes | None, list[str]] = {}
+    for path in paths:
+        groups.setdefault(_first_line(path), []).append(path)
+    return list(groups.values())
+
+
+def _first_line(path: str) -> bytes | None:
+    """The first line that is not blank; None where it cannot be told."""
+    if path.endswith(_UNREADABLE):
+        return None
+    try:
+        with pa.input_stream(path, compression=_CODECS.get(Path(path).suffix)) as stream:
+            begin = stream.read(1 << 16)
+            if len(begin.strip().splitlines()) < 2:
+                begin += stream.read(_LONGEST_HEADER)
+    except (OSError, pa.ArrowException):
+        return None  # reading will tell
+    return next((line for line in re.split(rb"[\r\n]", begin) if line.strip()), None)
 
 
 def _header(begin: bytes, encoding: str, options: Mapping[str, str]) -> tuple[str, ...] | None:

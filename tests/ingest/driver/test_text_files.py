@@ -99,7 +99,7 @@ def test_options_of_the_settings_win(tmp_path: Path) -> None:
         "inferSchema": "true",
     }
     assert reader_options(stream(tmp_path, 'options = { quote = "\'" }\n'))["escape"] == "'"
-    assert reader_options(stream(tmp_path, input="raw/*.json")) == {}
+    assert reader_options(stream(tmp_path, input="raw/*.json")) == {"allowSingleQuotes": "false"}
 
 
 @pytest.mark.parametrize("block", [1, 5, 1 << 20])
@@ -138,3 +138,29 @@ def test_a_row_that_spans_lines_is_found(
 def test_a_file_without_rows_is_empty(tmp_path: Path, content: bytes, more: str, empty: bool) -> None:
     """A header is no row, unless the options say that there is none."""
     assert look(tmp_path, content, more=more).is_empty == empty
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    ("content", "more", "fault"),
+    [
+        ('p,q\r\n"a","b"\r\n"c", "d"\r\n', "", "line 3 has blanks"),
+        ('p,q\r"a","b"\r"c","d"e', "", "line 3 has blanks"),
+        ('p,q\ra,b\rc,"d', "", "line 3 opens quotes"),
+        ("p,q\na,b,c\n", "", "line 2 has 3 columns, but the header has 2"),
+        ('p,q\na,"b,c",\n', "", None),
+        ('p,q\na,b,""\n', "", None),
+        ("p,q\na,b,c\n", 'options = { mode = "PERMISSIVE" }\n', None),
+        ("# x\np;q\n# a;b;c\na,b,c;d\n", 'options = { sep = ";", comment = "#" }\n', None),
+        ('p,q\na, "b"\n', "options = { ignoreLeadingWhiteSpace = true }\n", None),
+        ('p,q\na,"b\\"c"\n', "options = { escape = '\\' }\n", None),
+    ],
+)
+def test_lines_that_readers_do_not_agree_on_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, content: str, more: str, fault: str | None
+) -> None:
+    """With the number of the line, however the file is read; an option that says what is meant is believed."""
+    monkeypatch.setattr(text_files, "_BLOCK", block)
+    found = look(tmp_path, content.encode(), more=more).fault
+    assert (found is None) == (fault is None)
+    assert fault is None or fault in str(found)
