@@ -29,6 +29,7 @@ COMPARED: Final = ("decays", "sources", "times")
 MOST_COMPARED: Final = 4
 CURVES: Final = ("sum", "count", "mean")  # against a threshold
 MOST_GROUPS: Final = 10  # of a split, on one chart
+CHARTS: Final = ("line", "error")  # estimates with their bands, limits in % of the estimates
 BANDS: Final = ("each", "all")  # points of a curve at which its limits hold: each by itself, all at once
 
 
@@ -57,6 +58,7 @@ class View:
     window: str = ""
     as_of: str = NEWEST
     span: str = ""
+    chart: str = "line"
     family: str = ""
     confidence: float = 0.0
     zone: str = "UTC"

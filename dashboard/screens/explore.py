@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, filters, groups, notices, session, sidebar, wording
+from dashboard import components, filling, filters, groups, notices, session, sidebar, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.bars import ranking
@@ -27,6 +27,7 @@ from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.resolving import names_of
 
 TAIL: Final = 0.95  # the quantile beside a mean
+CHARTS: Final = {"line": "Estimate", "error": "± % of it"}
 TOP_KEYS: Final = 5  # beside a rate of texts
 
 
@@ -49,7 +50,9 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         with title.container():
             number = "" if early else components.number_of(answer, measure)
             components.heading(wording.capitalised(answer.provenance.in_own_words), view, number)
-        components.answer_card(answer, measure, view, stream)
+        at, rising = answer.estimate.as_of, filling.stretch(answers, view, stream)
+        note = filling.sentence(rising, view, stream, at, at)
+        components.answer_card(answer, measure, view, stream, note)
         _beside(answers, view, stream)
     with right, components.guarded():
         components.decay_card(view.fading)
@@ -62,10 +65,15 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
 
 def _whole(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, asked: str) -> None:
     """One line for all that is asked about."""
+    session.segments("Chart", CHARTS, "chart")
     series, provenance = answers.series(view, stream, as_of)
     notices.beside(provenance, stream)
     figure = series_chart(answers, view, stream, series, provenance)
-    components.show(figure, "explore", f"{asked} over time with its error band")
+    shows = "how far its limits lie from it" if view.chart == "error" else "its error band"
+    components.show(figure, "explore", f"{asked} over time with {shows}")
+    rising = filling.stretch(answers, view, stream) if view.chart != "error" else None
+    if said := filling.sentence(rising, view, stream, int(series.as_of[0]), int(series.as_of[-1])):
+        st.caption(f":material/trending_up: {wording.safe(said)}")
     components.footer(provenance, answers)
     components.exports("explore", lambda: table(series, view, stream), lambda: as_json(answers, view, stream, series))
     components.same_on_the_command_line(view, answers.path, family_besides(answers, view, stream))

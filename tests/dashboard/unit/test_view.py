@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dashboard.address import from_parameters, to_parameters
 from dashboard.command import command
 from dashboard.view import (
+    CHARTS,
     NEWEST,
     View,
     check_number,
@@ -70,6 +71,7 @@ VIEWS = st.builds(
     where=st.sampled_from(["", "value < 60 and weight >= 5", "value = 'a b'"]),
     curve=st.sampled_from(["sum", "count", "mean"]),
     band=st.sampled_from(["each", "all"]),
+    chart=st.sampled_from(CHARTS),
     tau=st.one_of(NUMBERS, st.sampled_from(["median", "q0.9", "mean", "2*median"])),
     phi=shares(0.001, 0.999),
     value=TEXT,
