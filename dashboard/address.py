@@ -157,6 +157,8 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "window": lambda texts: check_span(_one(texts)),
     "as_of": _time,
     "span": lambda texts: check_span(_one(texts)),
+    "start": _time,
+    "end": _time,
     "chart": _choice(*CHARTS),
     "family": _one,
     "confidence": _between(0.5, 0.9999),
