@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 
 from dashboard.view import (
     BANDS,
+    CHARTS,
     COMPARED,
     CURVES,
     MOST_COMPARED,
@@ -156,6 +157,9 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "window": lambda texts: check_span(_one(texts)),
     "as_of": _time,
     "span": lambda texts: check_span(_one(texts)),
+    "start": _time,
+    "end": _time,
+    "chart": _choice(*CHARTS),
     "family": _one,
     "confidence": _between(0.5, 0.9999),
     "zone": _zone,

@@ -31,7 +31,7 @@ from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.report import report
 from store.serving.resolving import refuse_threshold, resolved
 from store.serving.split_answer import SplitAnswer
-from store.serving.timeline import extent, moments, silences
+from store.serving.timeline import extent, moments, read_moment, silences
 
 KEPT: Final = 500  # answers
 PATIENCE: Final = 5.0  # seconds that a page waits for another process before it says which one holds the store
@@ -290,13 +290,18 @@ class AnswerCache:
         )
 
     def moments(self, view: View, stream: StoredStream, span: float) -> Ints:
-        """The as-of times of a chart: `span` seconds up to the view's as-of time, but none before the oldest event."""
+        """The as-of times of a chart: the view's range, or else `span` seconds up to its as-of time; none before the
+        oldest event, unless all are."""
         known = self.extent(view, stream)
         if known is None:
             return np.empty(0, np.int64)
         oldest, newest = known
         last = view.moment(stream.unit)
         last = newest if last is None else last
+        if view.ranged:
+            last = read_moment(view.end, stream.unit) if view.end else last
+            first = read_moment(view.start, stream.unit) if view.start else oldest
+            return moments(min(max(first, oldest), last), last, _points(view))
         length = span * stream.unit.denominator / stream.unit.numerator
         first = oldest if length >= last - oldest else last - max(1, round(length))
         return moments(min(first, last), last, _points(view))

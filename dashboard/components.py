@@ -116,8 +116,8 @@ def heading(text: str, view: View, number: str = "") -> None:
     )
 
 
-def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream) -> None:
-    """The number and its interval, both in one sentence, the guarantee, and which family answered and why."""
+def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream, note: str = "") -> None:
+    """The number and its interval, both in one sentence, a note, the guarantee, and which family answered and why."""
     estimate = answer.estimate
     units = units_of(stream)
     early = is_early(answer, stream)
@@ -127,6 +127,8 @@ def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream) 
         if not early:
             st.markdown(interval(answer, measure) + (f" {wording.safe(unit)}" if unit else ""))
         st.markdown(f":small[{wording.safe(sentence(answer, measure, view, stream, wording.zone(view.zone)))}]")
+        if note and not early:
+            st.caption(f":material/trending_up: {wording.safe(note)}")
         for words in answer.provenance.unknown:
             st.caption(f":material/help: {wording.safe(wording.capitalised(words))}.")
         st.caption(

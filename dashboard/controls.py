@@ -91,6 +91,8 @@ def _take_stream(key: str, catalogue: Catalogue) -> None:
         high="",
         family="",
         as_of=NEWEST,
+        start="",
+        end="",
         by="",
         counting="",
         where="",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import components, filters, wording
+from dashboard import components, filters, time_range, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.bars import group_bars
@@ -38,22 +38,12 @@ def lines(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints) -
     axis = components.axis_of(answers.question(view, stream), stream)
     figure = over_time(drawn, axis, view.zone, bands=MOST_BANDS)
     owners = [COLOURS.index(trace.legendgroup) if trace.legendgroup else 0 for trace in figure.data]
-    key = "figure explore"
-    components.show(
-        figure,
-        "explore",
-        f"One line for each {view.by} over time",
-        on_select=lambda: _take_line(key, stream, list(found), owners),
-        selection_mode="points",
-    )
+
+    def narrow(point: Mapping[str, Any]) -> None:
+        filters.narrow(stream, list(found)[owners[int(point["curve_number"])]])
+
+    time_range.zoomable(figure, "explore", f"One line for each {view.by} over time", view, stream, narrow)
     return found
-
-
-def _take_line(key: str, stream: StoredStream, groups: Sequence[Group], owners: Sequence[int]) -> None:
-    """A click on a point of a line; `owners` are the groups of the figure's traces."""
-    points = st.session_state[key]["selection"]["points"]
-    if points:
-        filters.narrow(stream, groups[owners[int(points[0]["curve_number"])]])
 
 
 def ranked(answers: AnswerCache, view: View, stream: StoredStream) -> SplitAnswer:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from dashboard import wording
+from dashboard import filling, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import axis_of
+from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, over_time
 from dashboard.view import View
 from sketches.arrays import Floats
@@ -17,6 +18,8 @@ from sketches.estimate import Series
 from store import Provenance
 from store.serving.catalogue import StoredStream
 from store.serving.timeline import affected
+
+ERROR: Final = Axis("limits, % of the estimate", around_zero=True)
 
 
 def series_chart(
@@ -27,7 +30,8 @@ def series_chart(
     provenance: Provenance,
     exact: tuple[Sequence[int], Floats] | None = None,
 ) -> go.Figure:
-    """One series with its band, missing epochs and silences; `exact` are times with the exact answers of then."""
+    """One series with its band, missing epochs and silences; `exact` are times with the exact answers of then.
+    Without them the view may ask for its limits in % of the estimate."""
     zone = wording.zone(view.zone)
     first, last = int(series.as_of[0]), int(series.as_of[-1])
 
@@ -38,13 +42,20 @@ def series_chart(
         seen = [(max(start, first), min(stop, last)) for start, stop in stretches if stop > first and start < last]
         return [(times([start])[0], times([stop])[0]) for start, stop in seen]
 
+    line = series_line("estimate", view, stream, series, provenance)
+    axis = axis_of(answers.question(view, stream), stream)
+    in_percent = view.chart == "error" and exact is None
+    if in_percent:
+        line, axis = (line.as_share() if axis.share else line).as_error(), ERROR
+    rising = filling.stretch(answers, view, stream)
     gaps = {(gap.start, gap.start + gap.length) for gap in provenance.missing}
     return over_time(
-        [series_line("estimate", view, stream, series, provenance)],
-        axis_of(answers.question(view, stream), stream),
+        [line],
+        axis,
         view.zone,
         silent=clipped(answers.silences(view, stream)),
         missing=clipped(sorted(gaps)),
+        filling=clipped([rising] if rising and not in_percent else []),
         exact=None if exact is None else (times(exact[0]), exact[1]),
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import streamlit as st
 
 from dashboard import controls, decay_editor, time_controls
@@ -18,9 +16,8 @@ def question(
     sources: bool = True,
     aggregate: bool = False,
     split: bool = False,
-    span: bool = False,
-) -> tuple[StoredStream, float]:
-    """The controls of a question. The chosen stream comes back, and how many seconds a chart shows."""
+) -> StoredStream:
+    """The controls of a question. The chosen stream comes back."""
     with st.sidebar:
         stream = controls.stream(catalogue, sources=sources)
         if aggregate:
@@ -33,6 +30,5 @@ def question(
         time_controls.window()
         decay_editor.line()
         time_controls.as_of(answers, stream)
-        seconds = time_controls.span(answers, stream) if span else math.inf
         controls.display(stream)
-    return stream, seconds
+    return stream

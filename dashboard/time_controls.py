@@ -1,8 +1,7 @@
-"""The controls of time in the sidebar: the window, the as-of time, and how much of the axis a chart shows."""
+"""The controls of time in the sidebar: the window and the as-of time."""
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ from store.serving.catalogue import StoredStream
 from store.serving.timeline import read_moment
 
 WINDOWS: Final = ("", "5m", "15m", "1h", "6h", "12h", "1d", "3d", "7d", "28d")
-SPANS: Final = ("15m", "1h", "6h", "1d", "3d", "7d", "28d", "182d", "364d", "")
 
 
 def window() -> None:
@@ -26,7 +24,7 @@ def window() -> None:
     view = session.view()
     if by_number(view.fading):
         return
-    options = _with(WINDOWS, view.window)
+    options = with_current(WINDOWS, view.window)
     session.show(
         st.selectbox,
         "Window",
@@ -91,8 +89,8 @@ def as_of(answers: AnswerCache, stream: StoredStream) -> None:
     if pinned:
         key = "as-of time"
         now = datetime.now(zone)
-        least = _sooner(min(oldest, now), timedelta(days=1))
-        most = _later(max(newest, shown, now), timedelta(days=366))
+        least = sooner(min(oldest, now), timedelta(days=1))
+        most = later(max(newest, shown, now), timedelta(days=366))
         # In whole minutes, as the widget sends it back: otherwise it would report a change that nobody made.
         session.show(
             st.datetime_input,
@@ -108,11 +106,11 @@ def as_of(answers: AnswerCache, stream: StoredStream) -> None:
         )
 
 
-def _sooner(stamp: datetime, by: timedelta) -> datetime:
+def sooner(stamp: datetime, by: timedelta) -> datetime:
     return stamp - by if stamp.replace(tzinfo=None) - datetime.min > by else stamp  # noqa: DTZ901
 
 
-def _later(stamp: datetime, by: timedelta) -> datetime:
+def later(stamp: datetime, by: timedelta) -> datetime:
     return stamp + by if datetime.max - stamp.replace(tzinfo=None) > by else stamp  # noqa: DTZ901
 
 
@@ -133,24 +131,7 @@ def _take_time(key: str, zone: str) -> None:
         session.change(as_of=moment.replace(tzinfo=None).isoformat() + "Z")
 
 
-def span(answers: AnswerCache, stream: StoredStream) -> float:
-    """How far back the chart goes, in seconds."""
-    view = session.view()
-    known = answers.extent(view, stream)
-    whole = 0.0 if known is None else (known[1] - known[0]) * stream.unit.numerator / stream.unit.denominator
-    shorter = [text for text in SPANS if text and parse_duration(text) < whole]
-    session.show(
-        st.select_slider,
-        "Chart shows",
-        _with([*shorter[-6:], ""], view.span),
-        format_func=lambda text: f"last {human_duration(parse_duration(text))}" if text else "all",
-        help="How much time the chart shows. It changes no answer.",
-        **session.bound("span"),
-    )
-    return parse_duration(view.span) if view.span else math.inf
-
-
-def _with(options: tuple[str, ...] | list[str], current: str) -> list[str]:
+def with_current(options: tuple[str, ...] | list[str], current: str) -> list[str]:
     """The options with the current one among them, in the order of their length. An empty one stays first or last."""
     if current in options:
         return list(options)

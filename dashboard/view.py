@@ -29,6 +29,7 @@ COMPARED: Final = ("decays", "sources", "times")
 MOST_COMPARED: Final = 4
 CURVES: Final = ("sum", "count", "mean")  # against a threshold
 MOST_GROUPS: Final = 10  # of a split, on one chart
+CHARTS: Final = ("line", "error")  # estimates with their bands, limits in % of the estimates
 BANDS: Final = ("each", "all")  # points of a curve at which its limits hold: each by itself, all at once
 
 
@@ -57,6 +58,9 @@ class View:
     window: str = ""
     as_of: str = NEWEST
     span: str = ""
+    start: str = ""
+    end: str = ""
+    chart: str = "line"
     family: str = ""
     confidence: float = 0.0
     zone: str = "UTC"
@@ -75,6 +79,11 @@ class View:
         """The chosen decay, cut off at the chosen window."""
         base = parse_decay(self.decay or "none")
         return base.cut(parse_duration(self.window)) if self.window else base
+
+    @property
+    def ranged(self) -> bool:
+        """Whether a chart shows the time from `start` to `end`, and not the last of it."""
+        return bool(self.start or self.end)
 
     def moment(self, unit: TimeUnit) -> int | None:
         """The as-of time in units of the stream; None means the newest event."""
@@ -186,6 +195,13 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
     except QuestionError as error:
         problems.append(f"{quoted(view.stream)} cannot be asked as of that time: {quoted(error)}.")
         view = replace(view, as_of=NEWEST)
+    try:
+        begin, stop = (read_moment(text, stream.unit) if text else None for text in (view.start, view.end))
+        if begin is not None and stop is not None and stop <= begin:
+            raise QuestionError("it ends before it begins")
+    except QuestionError as error:
+        problems.append(f"The range of the chart is left out: {quoted(error)}.")
+        view = replace(view, start="", end="")
     if not view.decay:
         view = view.with_fading(usual_decay(stream)) if not view.window else replace(view, decay="none")
     view, more = with_own_decay(view, stream)

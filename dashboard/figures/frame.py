@@ -25,10 +25,11 @@ Trace = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis: its title with the unit, and whether its numbers are shares."""
+    """An axis: its title with the unit, whether its numbers are shares, and whether they lie around 0."""
 
     title: str
     share: bool = False
+    around_zero: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -41,6 +41,12 @@ class Line:
         """The line with its limits where shares can be."""
         return replace(self, lower=np.maximum(self.lower, 0.0), upper=np.minimum(self.upper, 1.0))
 
+    def as_error(self) -> Line:
+        """How far the limits lie from the estimate, in % of it; nowhere where the estimate is 0."""
+        size = np.where(self.value == 0.0, np.nan, np.abs(self.value)) / 100.0
+        lower, upper = ((limit - self.value) / size for limit in (self.lower, self.upper))
+        return replace(self, value=np.where(np.isnan(size), np.nan, 0.0), lower=lower, upper=upper)
+
     @property
     def band(self) -> tuple[Floats, Floats]:
         """Both limits; NaN where a missing epoch would count, because there they do not hold, and where there is no
@@ -60,17 +66,18 @@ def over_time(
     *,
     silent: Sequence[tuple[Any, Any]] = (),
     missing: Sequence[tuple[Any, Any]] = (),
+    filling: Sequence[tuple[Any, Any]] = (),
     exact: tuple[Sequence[Any], Floats] | None = None,
     bands: int = 4,
     height: int = 500,
 ) -> go.Figure:
-    """Lines with their bands over time. Missing epochs are gaps, stretches without events are grey, exact answers are
-    dots. The axis follows the estimates: bands that go far beyond are cut at the edge, and marked there. Of more lines
-    than `bands`, only the pointer shows the intervals."""
+    """Lines with their bands over time. Missing epochs are gaps, stretches without events are grey, those in which the
+    decay still fills up are yellow, exact answers are dots. The axis follows the estimates: bands that go far beyond
+    are cut at the edge, and marked there. Of more lines than `bands`, only the pointer shows the intervals."""
     several = len(lines) > 1
     lines = [line.as_share() for line in lines] if axis.share else lines
     banded = len(lines) <= bands
-    edges = _edges(lines) if banded else None
+    edges = _edges(lines, around_zero=axis.around_zero) if banded else None
     traces = [
         trace
         for number, line in enumerate(lines)
@@ -90,9 +97,11 @@ def over_time(
             }
         )
     shapes = [_stripe(*stretch, GREY, 0.10) for stretch in silent] + [_stripe(*gap, EXACT, 0.12) for gap in missing]
+    shapes += [_stripe(*stretch, CUT, 0.13) for stretch in filling]
     notes = [
-        {"x": start, "y": 1, "yref": "y domain", "text": "missing", "showarrow": False, "xanchor": "left"}
-        for start, _ in missing
+        {"x": start, "y": height, "yref": "y domain", "text": text, "showarrow": False, "xanchor": "left"}
+        for text, height, stretches in (("missing", 1.0, missing), ("filling up", 0.94, filling))
+        for start, _ in stretches
     ]
     return figure(
         traces,
@@ -110,7 +119,7 @@ def over_time(
     )
 
 
-def _edges(lines: Sequence[Line]) -> tuple[float, float] | None:
+def _edges(lines: Sequence[Line], *, around_zero: bool = False) -> tuple[float, float] | None:
     """The ends of the y-axis where bands would flatten the lines; None where everything fits.
 
     There is room for half of what the lines span on either side, and for a typical band.
@@ -126,6 +135,8 @@ def _edges(lines: Sequence[Line]) -> tuple[float, float] | None:
     low, high = least - room, most + room
     if ends[0].min() >= low and ends[1].max() <= high:
         return None
+    if around_zero:
+        return max(low, float(ends[0].min()) - 0.05 * room), min(high, float(ends[1].max()) + 0.05 * room)
     if float(ends[0].min()) >= 0.0 or least >= 0.0 > low:
         low = 0.0 if least < 0.6 * most else max(low, 0.0)
     return low, min(high, float(max(ends[1].max(), most)) + 0.05 * room)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, filters, notices, session, sidebar, wording
+from dashboard import components, filters, notices, session, sidebar, time_range, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.series_chart import series_chart
@@ -26,7 +26,7 @@ DOTS: Final = 24
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream, span = sidebar.question(answers, catalogue, aggregate=True, span=True)
+    stream = sidebar.question(answers, catalogue, aggregate=True)
     view = session.view()
     components.heading("Estimates against the raw files", view)
     filters.chips(stream)
@@ -56,6 +56,8 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
             return
         st.session_state[key] = True
         st.rerun()
+    with time_range.row():
+        span = time_range.picker(answers, stream)
     with components.guarded():
         _audit(answers, view, stream, raw, span)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import components, filters, notices, session, sidebar, wording
+from dashboard import components, filters, notices, session, sidebar, time_range, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.lines import over_time
@@ -41,11 +41,13 @@ class Side:
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     by_sources = session.view().compare == "sources"
-    stream, span = sidebar.question(answers, catalogue, sources=not by_sources, aggregate=True, span=True)
+    stream = sidebar.question(answers, catalogue, sources=not by_sources, aggregate=True)
     view = session.view()
     components.heading(f"{components.subject(answers, view, stream)}, compared", view)
     filters.chips(stream)
     _choices(stream)
+    with time_range.row():
+        span = time_range.picker(answers, stream)
     with components.guarded():
         as_of = answers.moments(view, stream, span)
         sides = sides_of(session.view(), stream)
@@ -158,7 +160,7 @@ def _chart(
         for side, (series, provenance) in zip(sides, found, strict=True)
     ]
     figure = over_time(lines, components.axis_of(question, stream), view.zone, height=440)
-    components.show(figure, "compare", "The compared series on the same axes")
+    time_range.zoomable(figure, "compare", "The compared series on the same axes", view, stream)
 
 
 def _last_answers(view: View, measure: str, stream: StoredStream, sides: list[Side], answers: list[Answer]) -> None:

@@ -28,7 +28,7 @@ CURVE_NAMES: Final = {"sum": "Sum", "count": "Count", "mean": "Mean"}
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream, _ = sidebar.question(answers, catalogue)
+    stream = sidebar.question(answers, catalogue)
     view = session.view()
     if is_keyed(stream):
         notices.empty(

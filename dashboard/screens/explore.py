@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, filters, groups, notices, session, sidebar, wording
+from dashboard import components, filling, filters, groups, notices, session, sidebar, time_range, wording
 from dashboard.answer_cache import AnswerCache
 from dashboard.components import Table
 from dashboard.figures.bars import ranking
@@ -27,11 +27,12 @@ from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.resolving import names_of
 
 TAIL: Final = 0.95  # the quantile beside a mean
+CHARTS: Final = {"line": "Estimate", "error": "± % of it"}
 TOP_KEYS: Final = 5  # beside a rate of texts
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream, span = sidebar.question(answers, catalogue, aggregate=True, split=True, span=True)
+    stream = sidebar.question(answers, catalogue, aggregate=True, split=True)
     view = session.view()
     if not stream.epochs:
         notices.no_events(stream)
@@ -41,6 +42,11 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     with title.container():
         components.heading(asked, view)
     filters.chips(stream)
+    is_split = view.by in splits(stream, view.aggregate)
+    with time_range.row():
+        span = time_range.picker(answers, stream)
+        if not is_split:
+            session.segments("Chart", CHARTS, "chart", width="content")
     left, right = st.columns([7, 3], gap="medium")
     with right, components.guarded():
         answer = answers.ask(view, stream, charted=True)
@@ -49,11 +55,12 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         with title.container():
             number = "" if early else components.number_of(answer, measure)
             components.heading(wording.capitalised(answer.provenance.in_own_words), view, number)
-        components.answer_card(answer, measure, view, stream)
+        at, rising = answer.estimate.as_of, filling.stretch(answers, view, stream)
+        note = filling.sentence(rising, view, stream, at, at)
+        components.answer_card(answer, measure, view, stream, note)
         _beside(answers, view, stream)
     with right, components.guarded():
         components.decay_card(view.fading)
-    is_split = view.by in splits(stream, view.aggregate)
     with left, components.guarded():
         as_of = answers.moments(view, stream, span)
         with components.working(f"Answering at {len(as_of)} times"):
@@ -65,7 +72,11 @@ def _whole(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, 
     series, provenance = answers.series(view, stream, as_of)
     notices.beside(provenance, stream)
     figure = series_chart(answers, view, stream, series, provenance)
-    components.show(figure, "explore", f"{asked} over time with its error band")
+    shows = "how far its limits lie from it" if view.chart == "error" else "its error band"
+    time_range.zoomable(figure, "explore", f"{asked} over time with {shows}", view, stream)
+    rising = filling.stretch(answers, view, stream) if view.chart != "error" else None
+    if said := filling.sentence(rising, view, stream, int(series.as_of[0]), int(series.as_of[-1])):
+        st.caption(f":material/trending_up: {wording.safe(said)}")
     components.footer(provenance, answers)
     components.exports("explore", lambda: table(series, view, stream), lambda: as_json(answers, view, stream, series))
     components.same_on_the_command_line(view, answers.path, family_besides(answers, view, stream))

@@ -29,7 +29,7 @@ SHIFTS: Final = ("1h", "1d", "7d", "28d")
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream, _ = sidebar.question(answers, catalogue, aggregate=True)
+    stream = sidebar.question(answers, catalogue, aggregate=True)
     if not stream.epochs:
         notices.no_events(stream)
         return

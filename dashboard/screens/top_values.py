@@ -28,7 +28,7 @@ MOST_SOURCES: Final = 8  # in the square of similarities
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream, _ = sidebar.question(answers, catalogue)
+    stream = sidebar.question(answers, catalogue)
     view = session.view()
     components.heading("The most frequent values", view)
     filters.chips(stream)

@@ -6,6 +6,7 @@ decay weighs they do: that is a rate per second.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -35,3 +36,21 @@ def weighed_time(decay: Decay, spans: Floats) -> Floats:
     panels = half * (decay(middle[:, None] + half[:, None] * _NODES) @ _WEIGHTS)
     up_to = np.append(0.0, np.cumsum(panels))
     return np.asarray(up_to[np.searchsorted(edges, np.maximum(spans, 0.0))])
+
+
+def fills_by(decay: Decay, history: float, share: float = 0.95) -> float:
+    """The seconds of history that hold `share` of the time which the decay weighs: up to there its sums rise, because
+    there is ever more to sum. Where the decay weighs time without end, it is the share of this history; where it never
+    fades, infinite: its sums are running totals.
+
+    >>> from sketches.decay import parse_decay
+    >>> [round(fills_by(parse_decay(spec), 86_400.0), -2) for spec in ("window:1h", "exp:half_life=1h", "none")]
+    [3400.0, 15600.0, inf]
+    """
+    if math.isinf(decay.half_age):
+        return math.inf
+    faded = decay.fades_by(1e-3)
+    longest = max(history, faded if math.isfinite(faded) else 0.0)
+    spans = np.unique(np.concatenate([np.linspace(0.0, longest, 500), np.geomspace(longest * 1e-6, longest, 500)]))
+    weighed = weighed_time(decay, spans)
+    return float(np.interp(share * weighed[-1], weighed, spans))

@@ -222,7 +222,7 @@ def test_everything_is_reached_with_the_keyboard(view: View) -> None:
         )
     told = "\n".join(reached)
     wanted = [*PAGES, "Stream", "Sources", "Aggregate", "Last hour", "Fading", "Half-life", "Window", "As text"]
-    for name in [*wanted, "newest event", "Chart shows", "Display", "CSV", "JSON", "The same on the command line"]:
+    for name in [*wanted, "newest event", "From – to", "Display", "CSV", "JSON", "The same on the command line"]:
         assert name in told, f"Tab does not reach {name}"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import controls, time_controls
+from dashboard import controls, time_controls, time_range
 from dashboard.screens import compare
 from dashboard.view import DURATIONS
 from sketches.durations import format_duration, parse_duration
@@ -113,7 +113,7 @@ def test_a_time_is_pinned_moved_and_let_go(small: Path) -> None:
     widget(test, "segmented_control", "As of").set_value("a time").run()
     fine(test)
     assert address(test)["as-of"] == ["2023-11-14T23:13+00:00"]
-    (picker,) = test.get("datetime_input")
+    picker = widget(test, "datetime_input", "Time (UTC)")
     picker.set_value(picker.value.replace(hour=22, minute=43)).run()
     assert metric(test) == asked(small, "sum", "window:10m", as_of=START + 1780)
     widget(test, "segmented_control", "As of").set_value("newest event").run()
@@ -131,7 +131,7 @@ def test_a_pinned_time_keeps_its_seconds(small: Path) -> None:
 
 def test_durations_to_choose_from_are_written_as_durations_are() -> None:
     """Else a chosen one would come back under another name, and be in the list twice."""
-    for text in (*DURATIONS, *filter(None, (*time_controls.WINDOWS, *time_controls.SPANS)), *compare.SHIFTS):
+    for text in (*DURATIONS, *filter(None, (*time_controls.WINDOWS, *time_range.SPANS)), *compare.SHIFTS):
         assert format_duration(parse_duration(text)) == text
     assert time_controls.half_lives(7 * 86_400) == list(DURATIONS)
     assert time_controls.half_lives(100.0).count("100s") == 1

@@ -35,7 +35,7 @@ def test_an_address_moves_every_widget_and_comes_back_as_it_was(small: Path) -> 
     assert widget(test, "selectbox", "Fading").value == "poly"
     assert widget(test, "selectbox", "Window").value == "50m"
     assert widget(test, "select_slider", "Unit of age").value == "1m"
-    assert widget(test, "select_slider", "Chart shows").value == "15m"
+    assert widget(test, "button_group", "Chart shows").value == "15m"
     assert widget(test, "selectbox", "Time zone").value == "Asia/Kathmandu"
     assert widget(test, "selectbox", "Confidence").value == 0.8
     assert widget(test, "toggle", "Refresh by itself").value is False
@@ -78,7 +78,7 @@ def test_every_widget_begins_with_what_it_shows(small: Path) -> None:
     for label in ("Aggregate", "Fading", "Window", "Time zone", "Confidence"):
         box = widget(test, "selectbox", label)
         assert box.proto.default == box.index > 0, label
-    for label in ("φ", "Unit of age", "Chart shows"):
+    for label in ("φ", "Unit of age"):
         slider = widget(test, "select_slider", label)
         assert list(slider.proto.default) == [slider.options.index(slider.format_func(slider.value))], label
     assert list(widget(test, "slider", "Exponent α").proto.default) == [1.5]

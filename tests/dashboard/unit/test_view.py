@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dashboard.address import from_parameters, to_parameters
 from dashboard.command import command
 from dashboard.view import (
+    CHARTS,
     NEWEST,
     View,
     check_number,
@@ -70,6 +71,7 @@ VIEWS = st.builds(
     where=st.sampled_from(["", "value < 60 and weight >= 5", "value = 'a b'"]),
     curve=st.sampled_from(["sum", "count", "mean"]),
     band=st.sampled_from(["each", "all"]),
+    chart=st.sampled_from(CHARTS),
     tau=st.one_of(NUMBERS, st.sampled_from(["median", "q0.9", "mean", "2*median"])),
     phi=shares(0.001, 0.999),
     value=TEXT,
@@ -80,6 +82,8 @@ VIEWS = st.builds(
     window=st.one_of(st.just(""), SPANS),
     as_of=st.one_of(st.just(""), st.integers(-(2**62), 2**62).map(str), st.datetimes().map(lambda at: at.isoformat())),
     span=st.one_of(st.just(""), SPANS),
+    start=st.one_of(st.just(""), st.integers(-(2**62), -1).map(str)),
+    end=st.one_of(st.just(""), st.integers(0, 2**62).map(str)),
     family=st.sampled_from(["", "sample", "integral"]),
     confidence=st.one_of(st.just(0.0), shares(0.5, 0.9999)),
     zone=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),

@@ -1,0 +1,56 @@
+"""The stretch of time that a chart shows, drawn by hand in a real browser."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.browser import View
+
+DECAY = "exp:half_life=1h"
+
+
+def draw_box(view: View, first: float, last: float, name: str = "explore") -> None:
+    """Draw a box in a chart, from one share of its width to another."""
+    area = view.page.locator(f".st-key-figure-{name} .nsewdrag").first
+    box = area.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    x = [box["x"] + share * box["width"] for share in (first, (first + last) / 2, last)]
+    view.page.mouse.move(x[0], y)
+    view.page.mouse.down()
+    view.page.mouse.move(x[1], y, steps=4)
+    view.page.mouse.move(x[2], y, steps=4)
+    view.page.mouse.up()
+
+
+def range_of(view: View) -> tuple[str, str]:
+    found = parse_qs(urlsplit(view.page.url).query)
+    return found["start"][0], found["end"][0]
+
+
+def drawn_until(view: View, last: str) -> list[str]:
+    """The times of the chart, once it ends at one of them."""
+    view.page.wait_for_function(
+        "last => document.querySelector('.st-key-figure-explore .js-plotly-plot')?._fullData?.at(-1).x.at(-1) === last",
+        arg=last,
+    )
+    times: list[str] = view.settle().figure()["data"][-1]["x"]
+    return times
+
+
+def test_a_box_zooms_and_back_undoes_it(view: View) -> None:
+    """The range has 200 points of its own; back shows all again."""
+    view.open(stream="calls", decay=DECAY)
+    whole: list[str] = view.figure()["data"][-1]["x"]
+    draw_box(view, 0.3, 0.7)
+    view.page.wait_for_url(re.compile("start=.*end="))
+    begin, end = range_of(view)
+    times = drawn_until(view, end.removesuffix("Z"))
+    assert len(times) == 200
+    assert whole[0] < times[0] == begin.removesuffix("Z") < times[-1] < whole[-1]
+    back = view.page.get_by_role("button", name="Back")
+    back.click()
+    assert drawn_until(view, whole[-1]) == whole
+    assert "start" not in parse_qs(urlsplit(view.page.url).query)
+    assert back.count() == 0
