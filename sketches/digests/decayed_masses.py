@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sketches.arrays import Floats, Levels, Words, frozen
 from sketches.compiled import njit
 from sketches.digests.dyadic_forest import CODE_BITS
-from sketches.digests.dyadic_tree import compress
+from sketches.digests.dyadic_tree import PATHS_FORMAT, fold
 from sketches.digests.tallies import changes, mask_of, steps_of, unsteps
 from sketches.encoding.envelope import Reader, Writer
 from sketches.encoding.packing import unzigzag, zigzag
@@ -31,16 +31,15 @@ LEAST_MASS: Final = 1e-280  # what an event weighs at the least: 0 would forget 
 
 @dataclass(frozen=True, slots=True)
 class Masses:
-    """Decayed masses by range of codes, as of one time, in the order of code and height.
+    """Decayed masses by range of codes, as of one time, in the order of codes, the wider range before the narrower.
 
     Of numbers a q-digest: a mass's events lie in its range. Of keys Space-Saving: a range is one key, and `astray` is
-    the most that any key, kept or not, may weigh beyond its counter. `total` is what all
-    events weigh; nothing of it is lost.
+    the most that any key, kept or not, may weigh beyond its counter. `total` is what all events weigh; nothing of it is
+    lost.
     """
 
     code: Words
     height: Levels
-    folded: NDArray[np.uint8]
     mass: Floats
     total: float
     astray: float
@@ -48,8 +47,7 @@ class Masses:
 
     @classmethod
     def none(cls) -> Masses:
-        small = np.empty(0, np.uint8)
-        return cls(np.empty(0, np.uint64), small, small, np.empty(0), 0.0, 0.0, 0)
+        return cls(np.empty(0, np.uint64), np.empty(0, np.uint8), np.empty(0), 0.0, 0.0, 0)
 
     def scaled(self, factor: float) -> Masses:
         """The summary of the same events, each weighing so many times what it did (C §7.3)."""
@@ -62,17 +60,16 @@ class Masses:
     @classmethod
     def merged(cls, parts: Sequence[Masses]) -> Masses:
         """All parts' masses, which are as of the same time; not yet compressed."""
-        code, height, folded, mass = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "height", "folded", "mass")
+        code, height, mass = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "height", "mass")
         )
-        order = np.lexsort((folded, height, code))
-        first = changes((code[order], height[order], folded[order]))
+        order = np.lexsort((~height, code))
+        first = changes((code[order], height[order]))
         summed = np.add.reduceat(mass[order], first) if len(first) else mass
         kept = order[first]
         return cls(
             code[kept],
             height[kept],
-            folded[kept],
             summed,
             sum(part.total for part in parts),
             sum(part.astray for part in parts),
@@ -80,24 +77,12 @@ class Masses:
         )
 
     def digested(self, share: float) -> Masses:
-        """A q-digest compressed as far as its accuracy allows (`sketches.digests.dyadic_tree.fold`)."""
+        """A q-digest in as few ranges as its accuracy allows (`sketches.digests.dyadic_tree.fold`)."""
         if len(self.mass) < 2:
             return self
-        order = np.lexsort((self.code, self.height))
-        first = changes((self.height[order], self.code[order]))
-        mass = np.add.reduceat(self.mass[order], first)
-        old = np.add.reduceat((self.mass * self.folded)[order], first)
-        places = order[first]
-        bounds = np.array([0, len(first)], np.int64)
-        to_code, to_height = compress(
-            bounds, self.code[places], self.height[places], mass, mass, old, old, CODE_BITS, share, False
-        )
-        lengths = np.diff(np.append(first, len(order)))
-        rose = np.repeat((to_height != self.height[places]).astype(np.uint8), lengths)
-        code, height, folded = self.code.copy(), self.height.copy(), self.folded.copy()
-        code[order], height[order] = np.repeat(to_code, lengths), np.repeat(to_height, lengths)
-        folded[order] |= rose
-        return Masses.merged([replace(self, code=code, height=height, folded=folded)])
+        bounds = np.array([0, len(self.mass)], np.int64)
+        code, height = fold(bounds, self.code, self.height, self.mass, self.mass, CODE_BITS, share, False)
+        return Masses.merged([replace(self, code=code, height=height)])
 
     def saved(self, counters: int) -> Masses:
         """The heaviest keys, each lighter by the mass of the heaviest key that is dropped; `astray` grows by that mass.
@@ -113,7 +98,6 @@ class Masses:
             self,
             code=self.code[kept],
             height=self.height[kept],
-            folded=self.folded[kept],
             mass=self.mass[kept] - least,
             astray=self.astray + least,
         )
@@ -126,7 +110,6 @@ def write_masses(writer: Writer, held: Masses) -> None:
     writer.f64(held.astray)
     writer.column(zigzag(steps_of(held.code)))
     writer.column(held.height.astype(np.uint64))
-    writer.column(held.folded.astype(np.uint64))
     writer.column(held.mass.view(np.uint64))
 
 
@@ -136,7 +119,8 @@ def read_masses(reader: Reader) -> Masses:
         raise CorruptError(f"{rows} masses are announced, but only {reader.remaining} bytes are left")
     events, total, astray = reader.varint(), reader.f64(), reader.f64()
     code = unsteps(unzigzag(reader.column(rows)))
-    height, folded = reader.column(rows), reader.column(rows)
+    height = reader.column(rows)
+    folded = reader.column(rows) if reader.version < PATHS_FORMAT else np.zeros(rows, np.uint64)
     mass = reader.column(rows).view(np.float64)
     if rows and (height.max() > CODE_BITS or (code & mask_of(height)).any() or folded.max() > 1):
         raise CorruptError("a range of values is not dyadic")
@@ -146,7 +130,8 @@ def read_masses(reader: Reader) -> Masses:
         raise CorruptError("the masses do not add up")
     if len(changes((code, height, folded))) != rows:
         raise CorruptError("a range is named twice")
-    return Masses(code, height.astype(np.uint8), folded.astype(np.uint8), mass, total, astray, events)
+    held = Masses(code, height.astype(np.uint8), mass, total, astray, events)
+    return held if reader.version >= PATHS_FORMAT else Masses.merged([held])
 
 
 def by_code(codes: Words, masses: Floats, most: float) -> tuple[Words, Floats, NDArray[np.bool_], int]:

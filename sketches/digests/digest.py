@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches.digests.dyadic_forest import Forest, Shape
+from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.forest_bytes import read_forest, write_forest
 from sketches.digests.ranged_masses import RangedMasses
 from sketches.encoding.bodies import read_head, write_head
-from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
+from sketches.encoding.envelope import Envelope, Reader, Writer, seal
 from sketches.encoding.value_codes import codes_of
 from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate, Series
@@ -180,7 +181,7 @@ class Digest(Sketch):
         write_head(writer, self.kind, self.extremes, self.labels)
         write_forest(writer, self.forest, self.valued)
         parameters = self.parameters
-        return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+        return seal(self.family, PATHS_FORMAT, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Self:

@@ -7,14 +7,14 @@ events are known to lie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Ints, Levels, Words, frozen
-from sketches.digests.dyadic_tree import compress, cover_points
+from sketches.digests.dyadic_tree import cover_points, fold
 from sketches.digests.tallies import by_group, changes, grouped, mask_of, numbers, ordered, runs, tally
 from sketches.errors import WaneError
 from sketches.events import Events
@@ -46,7 +46,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Rows in the order of interval, time range, value range; `folded` says which masses were moved up, in either tree.
+    """Rows in the order of interval, time range, value range, each by its start and the wider before the narrower.
 
     Times are counted from the start of their interval. Where values are not kept, codes are 0.
     """
@@ -54,7 +54,6 @@ class Forest:
     interval: Ints
     start: Words
     height: Levels
-    folded: NDArray[np.uint8]  # 1: folded in time, 2: folded in value
     code: Words
     code_height: Levels
     count: Ints
@@ -66,7 +65,7 @@ class Forest:
     @classmethod
     def empty(cls) -> Forest:
         ints, words, small = np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint8)
-        return cls(ints, words, small, small, words, small, ints, ints)
+        return cls(ints, words, small, words, small, ints, ints)
 
     @classmethod
     def build(cls, events: Events, codes: Words | None, shape: Shape) -> Forest:
@@ -98,7 +97,7 @@ class Forest:
             np.add.at(total, belongs, counts)
             np.add.at(mass, belongs, sums)
             none, low = np.zeros(made, np.uint64), np.zeros(made, np.uint8)
-            return cls(trees[node_tree], starts, heights, low, none, low, total, mass)._tidied(shape)
+            return cls(trees[node_tree], starts, heights, none, low, total, mass).gathered()
         if len(order) == 0:
             table = np.zeros(shape.span, np.int64)
             table[distinct.astype(np.intp)] = belongs
@@ -117,9 +116,7 @@ class Forest:
         np.add.at(mass, cell, sums)
         owner = np.empty(len(code), np.int64)
         owner[cell] = np.repeat(nodes, np.diff(limits))
-        folded = np.zeros(len(code), np.uint8)
-        rows = cls(trees[node_tree[owner]], starts[owner], heights[owner], folded, code, code_height, total, mass)
-        return rows._tidied(shape)
+        return cls(trees[node_tree[owner]], starts[owner], heights[owner], code, code_height, total, mass).gathered()
 
     @classmethod
     def merged(cls, parts: Sequence[Forest], shape: Shape) -> Forest:
@@ -127,128 +124,61 @@ class Forest:
         joined = cls.joined(parts)
         _refuse_too_much(joined.count)
         _refuse_too_much(joined.weight)
-        return joined._tidied(shape)
+        rows = joined.gathered()._folded_in_time(shape)
+        return rows if shape.value_share is None else rows._folded_in_value(shape.value_share)
 
     @classmethod
     def joined(cls, parts: Sequence[Forest]) -> Forest:
         """All parts' masses side by side, each as narrow as it is."""
         return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
-    def _tidied(self, shape: Shape) -> Forest:
-        """The same masses, folded as far as the shares allow, and in order."""
-        rows = self._gathered()._folded_in_time(shape)
-        return rows if shape.value_share is None else rows._folded_in_value(shape.value_share)
-
-    def _gathered(self) -> Forest:
-        """One row for all masses of one range and kind."""
-        place = self.start << np.uint64(7) | self.height  # starts have at most 48 bits, heights 7
-        kind = self.code_height.astype(np.uint16) << 2 | self.folded
-        keys: tuple[NDArray[Any], ...] = (kind, self.code, place, self.interval)
+    def gathered(self) -> Forest:
+        """One row for all masses of one range, in order."""
+        place = self.start << np.uint64(7) | ~self.height & 0x7F  # starts have at most 48 bits, heights 7
+        keys: tuple[NDArray[Any], ...] = (~self.code_height, self.code, place, self.interval)
         if len(self) and self.interval.min() == self.interval.max():
             keys = keys[:-1]
         rows = self._taken(np.lexsort(keys))
-        first = changes((rows.interval, rows.start, rows.height, rows.code, rows.code_height, rows.folded))
+        first = changes((rows.interval, rows.start, rows.height, rows.code, rows.code_height))
         if len(first) == len(rows):
             return rows
         kept = rows._taken(first)
-        return Forest(
-            kept.interval,
-            kept.start,
-            kept.height,
-            kept.folded,
-            kept.code,
-            kept.code_height,
-            np.add.reduceat(rows.count, first),
-            np.add.reduceat(rows.weight, first),
-        )
+        return replace(kept, count=np.add.reduceat(rows.count, first), weight=np.add.reduceat(rows.weight, first))
 
     def _taken(self, which: NDArray[Any]) -> Forest:
         return Forest(*(getattr(self, one.name)[which] for one in fields(Forest)))
 
     def _folded_in_time(self, shape: Shape) -> Forest:
-        if len(self) < 2 or self.count.sum() < shape.time_share * max(shape.top, 1):
-            return self  # not a single event would fit into a share
+        """The same masses, in as few ranges of time as the shares allow."""
+        if len(self) < 2:
+            return self
         # rows come by range, so that those of a node are neighbours
         first = changes((self.interval, self.start, self.height))
-        counts, weights = np.add.reduceat(self.count, first), np.add.reduceat(self.weight, first)
-        moved = self.folded & 1
-        old_counts = np.add.reduceat(self.count * moved, first)
-        old_weights = np.add.reduceat(self.weight * moved, first)
-        interval, start, height = self.interval[first], self.start[first], self.height[first]
-        order = np.lexsort((start, height, interval))
-        bounds = np.append(changes((interval[order],)), len(order))
-        to_start, to_height = compress(
+        bounds = np.append(changes((self.interval[first],)), len(first))
+        start, height = fold(
             bounds,
-            start[order],
-            height[order],
-            counts[order],
-            weights[order],
-            old_counts[order],
-            old_weights[order],
-            shape.top,
+            self.start[first],
+            self.height[first],
+            np.add.reduceat(self.count, first),
+            np.add.reduceat(self.weight, first),
+            max(shape.top, 1),
             shape.time_share,
             True,
         )
-        risen = to_height != height[order]
-        if not risen.any():
+        if (height == self.height[first]).all():
             return self
-        new_start, new_height, rose = start.copy(), height.copy(), np.zeros(len(start), np.uint8)
-        new_start[order], new_height[order], rose[order] = to_start, to_height, risen
         lengths = np.diff(np.append(first, len(self)))
-        rows = Forest(
-            self.interval,
-            np.repeat(new_start, lengths),
-            np.repeat(new_height, lengths),
-            self.folded | np.repeat(rose, lengths),
-            self.code,
-            self.code_height,
-            self.count,
-            self.weight,
-        )
-        return rows._gathered()
+        return replace(self, start=np.repeat(start, lengths), height=np.repeat(height, lengths)).gathered()
 
     def _folded_in_value(self, most: float) -> Forest:
+        """The same of values, in every range of time."""
         if len(self) < 2:
             return self
-        # a node of time has one tree of values, whichever way its masses came to it
-        begins = changes((self.interval, self.start, self.height))
-        if np.add.reduceat(self.count, begins).max() < most * CODE_BITS:
-            return self  # not a single event would fit into a share
-        node = np.zeros(len(self), np.int64)
-        node[begins[1:]] = 1
-        node = np.cumsum(node)
-        order = np.lexsort((self.code, node << 7 | self.code_height))
-        rows = self._taken(order)
-        node = node[order]
-        first = changes((node, rows.code_height, rows.code))
-        moved = (rows.folded >> 1).astype(np.int64)
-        bounds = np.append(changes((node[first],)), len(first))
-        to_code, to_height = compress(
-            bounds,
-            rows.code[first],
-            rows.code_height[first],
-            np.add.reduceat(rows.count, first),
-            np.add.reduceat(rows.weight, first),
-            np.add.reduceat(rows.count * moved, first),
-            np.add.reduceat(rows.weight * moved, first),
-            CODE_BITS,
-            most,
-            False,
-        )
-        risen = to_height != rows.code_height[first]
-        if not risen.any():
+        bounds = np.append(changes((self.interval, self.start, self.height)), len(self))
+        code, height = fold(bounds, self.code, self.code_height, self.count, self.weight, CODE_BITS, most, False)
+        if (height == self.code_height).all():
             return self
-        lengths = np.diff(np.append(first, len(rows)))
-        return Forest(
-            rows.interval,
-            rows.start,
-            rows.height,
-            rows.folded | np.repeat(risen.astype(np.uint8) << 1, lengths),
-            np.repeat(to_code, lengths),
-            np.repeat(to_height, lengths),
-            rows.count,
-            rows.weight,
-        )._gathered()
+        return replace(self, code=code, code_height=height).gathered()
 
     def times(self, span: int) -> tuple[Ints, Ints]:
         """The first and the last time of each row's range, both within its interval."""

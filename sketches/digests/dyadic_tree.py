@@ -11,17 +11,26 @@ the finest complete level would keep it. A node may carry a share of the mass ri
 all mass (for values). Both are sums over events, so if two trees keep to their shares, their union does too. Merging
 costs no accuracy (C §7.1), however often and in whatever order it is done.
 
-There are two kinds of mass. `cover_points` *lays* the events of a batch into ranges: of one batch, at most one node on
-each path carries laid mass, and at most 1/K of what is right of it. `compress`, the compression of a q-digest, *folds*
-masses into a common parent: of folded mass a node carries at most 1/(height of the tree · K) of what is right of it. A
-path therefore carries at most 2/K:
+What a path may carry, over what a coordinate has right of it with its own path included:
 
-    cut(x) = laid + folded ≤ U(x)/K + U(x)/K = (2/K)·(L(x) + cut(x))
+- `cover_points` *lays* the events of a batch into ranges, of which no two overlap: 1/K.
+- `fold` moves masses of merged trees up into common ancestors. Let C_j(x) be the mass of the ranges of height j or more
+  that x cuts, H the height of the tree and θ = 1/4: C_j(x) ≤ (1 + θ·(H + 1 - j)/H)/K · U(x). So a path carries at most
+  (1 + θ)/K.
 
-and K = 2(1 + ε)/ε makes cut(x) ≤ ε·L(x). `compress` only moves mass up, where it lies right of more coordinates than
-before, and merging only adds. Both leave every U as large as it was, so neither breaks what held before. After
-`compress`, two siblings and the mass folded into their parent together exceed the parent's share. That bounds the
-number of nodes by O(height/ε·log mass), the space of C's Theorem 1.
+Both sides are sums over events, so what holds of two trees holds of their union. `fold` takes a range together with
+all that lies in it, if what the range would carry then, with the ranges above it, keeps to the line of its height: the
+lines of greater heights do not see it, and those of lower heights allow more. It only moves mass up, where it lies
+right of more coordinates than before, so every U stays as large as it was. As 1 + θ < 2,
+
+    cut(x) ≤ (2/K)·U(x) = (2/K)·(L(x) + cut(x))
+
+and K = 2(1 + ε)/ε makes cut(x) ≤ ε·L(x). (Before format 8 a path carried 2/K at the most: 1/K as laid and, each node
+alone, 1/(H·K) as folded. Such trees merge with those of today, and the last line holds.)
+
+Where a range is not taken, the ranges above it carry at most what the next height allows, so the mass in it exceeds
+θ/(H·K) of U. That bounds the number of nodes, however they were merged: of one height these ranges are disjoint, so
+there are at most H·K/θ·(1 + ln mass) of them.
 """
 
 from __future__ import annotations
@@ -31,12 +40,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Floats, Ints, Levels, Words
+from sketches.arrays import Ints, Levels, Words
 from sketches.compiled import njit
 
 Mass = NDArray[Any]  # int64, or float64 where masses are decayed
 
+PATHS_FORMAT: Final = 8  # the first in which what may be folded is a matter of paths, and no mass says that it was
 _CAUTION: Final = 1.0 - 1e-12  # a share is computed in floating point; this takes off what rounding could add
+_DEEPEST: Final = 2 * 65 + 1  # ranges that wait at a time: two for each height
+_FOLDED: Final = 0.25  # θ: how much wider than those of one batch merged trees may be
 
 
 def compression_factor(epsilon: float) -> float:
@@ -138,177 +150,75 @@ def _widest_range(
     return best_height, best_low, best_count, best_weight
 
 
-# Folding masses into common parents.
+# Folding masses into common ancestors.
 
 
 @njit(cache=True, nogil=True)
-def compress(
+def fold(
     bounds: Ints,
     starts: Words,
     heights: Levels,
     counts: Mass,
     weights: Mass,
-    folded_counts: Mass,
-    folded_weights: Mass,
     tree_height: int,
     factor: float,
     suffix: bool,
 ) -> tuple[Words, Levels]:
     """Where each node's mass goes: the start and height of its own range, or of the ancestor that takes it in.
 
-    The nodes come in groups, one tree each, sorted by height, then start. `counts` and `weights` are all that a node
-    carries, `folded_*` the part of it that was folded there before. A node moves up only to meet a sibling or a parent.
+    The nodes come in groups, one tree each, sorted by start, the wider of two before the narrower.
     """
     to_start, to_height = starts.copy(), heights.copy()
+    count_before, weight_before = _sums(counts), _sums(weights)
+    # the ranges still to be looked at: their nodes, and what the ranges above them carry
+    first, last = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.int64)
+    count_above, weight_above = np.empty(_DEEPEST, counts.dtype), np.empty(_DEEPEST, weights.dtype)
     for group in range(len(bounds) - 1):
-        first, last = bounds[group], bounds[group + 1]
-        if last - first > 1:
-            start, height, into = _compress_tree(
-                starts[first:last],
-                heights[first:last],
-                counts[first:last],
-                weights[first:last],
-                folded_counts[first:last],
-                folded_weights[first:last],
-                tree_height,
-                factor,
-                suffix,
-            )
-            for node in range(last - first):
-                target = node
-                while into[target] >= 0:
-                    target = into[target]
-                to_start[first + node], to_height[first + node] = start[target], height[target]
+        begin, end = bounds[group], bounds[group + 1]
+        first[0], last[0], count_above[0], weight_above[0] = begin, end, counts[begin] * 0, weights[begin] * 0
+        waiting = 1
+        while waiting:
+            waiting -= 1
+            low, high, above, above_weight = first[waiting], last[waiting], count_above[waiting], weight_above[waiting]
+            if high - low < 2:
+                continue
+            height = _common_height(starts[low], starts[high - 1], heights[low])
+            start = floor_to(starts[low], height)
+            share = (1.0 + _FOLDED * (tree_height + 1 - height) / tree_height) / factor * _CAUTION
+            count = above + (count_before[high] - count_before[low])
+            weight = above_weight + (weight_before[high] - weight_before[low])
+            of_count, of_weight = count_before[end] - count_before[begin], weight_before[end] - weight_before[begin]
+            if suffix:
+                of_count = count + (count_before[end] - count_before[high])
+                of_weight = weight + (weight_before[end] - weight_before[high])
+            if count <= share * of_count and weight <= share * of_weight:
+                to_start[low:high], to_height[low:high] = start, height
+                continue
+            if heights[low] == height:
+                above += counts[low]
+                above_weight += weights[low]
+                low += 1
+            middle = low + np.searchsorted(starts[low:high], end_of(start, height - 1), side="right")
+            for one, other in ((low, middle), (middle, high)):
+                first[waiting], last[waiting] = one, other
+                count_above[waiting], weight_above[waiting] = above, above_weight
+                waiting += 1
     return to_start, to_height
 
 
 @njit(cache=True, nogil=True)
-def _compress_tree(
-    starts: Words,
-    heights: Levels,
-    counts: Mass,
-    weights: Mass,
-    folded_counts: Mass,
-    folded_weights: Mass,
-    tree_height: int,
-    factor: float,
-    suffix: bool,
-) -> tuple[Words, Levels, Ints]:
-    """The nodes of one tree, first those given, then the parents made for siblings; the node that took each in, or -1.
-
-    Goes up level by level. `rising` are the nodes from below that may still be folded, in the order of their starts.
-    """
-    given = made = len(starts)
-    start, height = np.empty(2 * given, np.uint64), np.empty(2 * given, np.uint8)
-    count, weight = np.zeros(2 * given, counts.dtype), np.zeros(2 * given, weights.dtype)
-    start[:given], height[:given], count[:given], weight[:given] = starts, heights, counts, weights
-    into = np.full(2 * given, -1, np.int64)
-    ends, count_shares, weight_shares = _shares(starts, heights, counts, weights, factor * max(tree_height, 1))
-    rising, risen = np.empty(given, np.int64), np.empty(given, np.int64)
-    native = 0  # the given nodes from here on lie at the current level or above
-    while native < given and heights[native] == 0:
-        rising[native] = native
-        native += 1
-    rising_count = native
-    for level in range(1, tree_height + 1):
-        rising_count, native, made = _fold_level(
-            level,
-            start,
-            height,
-            count,
-            weight,
-            into,
-            folded_counts,
-            folded_weights,
-            ends,
-            count_shares,
-            weight_shares,
-            suffix,
-            rising,
-            rising_count,
-            native,
-            made,
-            risen,
-        )
-        rising, risen = risen, rising
-    return start, height, into
+def _sums(masses: Mass) -> Mass:
+    """What all before each are together, and all."""
+    found = np.zeros(len(masses) + 1, masses.dtype)
+    for row in range(len(masses)):
+        found[row + 1] = found[row] + masses[row]
+    return found
 
 
-@njit(cache=True, nogil=True)
-def _shares(
-    starts: Words, heights: Levels, counts: Mass, weights: Mass, inverse: float
-) -> tuple[Words, Floats, Floats]:
-    """The sorted ends of the nodes, and 1/inverse of the mass of the nodes that end there or later.
-
-    Folding only moves ends to the right, so these shares are never too large while the tree is compressed.
-    """
-    rows = len(starts)
-    ends = np.empty(rows, np.uint64)
-    for row in range(rows):
-        ends[row] = end_of(starts[row], heights[row])
-    order = np.argsort(ends)
-    count_shares, weight_shares = np.zeros(rows + 1), np.zeros(rows + 1)
-    right_count, right_weight = counts[0] * 0, weights[0] * 0
-    for row in range(rows - 1, -1, -1):
-        right_count += counts[order[row]]
-        right_weight += weights[order[row]]
-        count_shares[row] = right_count / inverse * _CAUTION
-        weight_shares[row] = right_weight / inverse * _CAUTION
-    return ends[order], count_shares, weight_shares
-
-
-@njit(cache=True, nogil=True)
-def _fold_level(
-    level: int,
-    start: Words,
-    height: Levels,
-    count: Mass,
-    weight: Mass,
-    into: Ints,
-    folded_counts: Mass,
-    folded_weights: Mass,
-    ends: Words,
-    count_shares: Floats,
-    weight_shares: Floats,
-    suffix: bool,
-    rising: Ints,
-    rising_count: int,
-    native: int,
-    made: int,
-    risen: Ints,
-) -> tuple[int, int, int]:
-    """Fold what fits into the ranges of one level; how many nodes rise further, the next given node, the nodes made."""
-    given, at, risen_count = len(ends), 0, 0
-    while at < rising_count or (native < given and height[native] == level):
-        here = floor_to(start[rising[at]], level) if at < rising_count else start[native]
-        parent = -1
-        if native < given and height[native] == level and start[native] <= here:
-            here, parent = start[native], native
-            native += 1
-        children, moved_count, moved_weight = 0, count[0] * 0, weight[0] * 0
-        while children < 2 and at + children < rising_count and floor_to(start[rising[at + children]], level) == here:
-            moved_count += count[rising[at + children]]
-            moved_weight += weight[rising[at + children]]
-            children += 1
-        stays = parent  # the node that may be folded at a level above; -1: none
-        if children > 0:
-            if parent >= 0:
-                moved_count += folded_counts[parent]
-                moved_weight += folded_weights[parent]
-            right = np.searchsorted(ends, end_of(here, level), side="right") if suffix else 0
-            if moved_count <= count_shares[right] and moved_weight <= weight_shares[right]:
-                if parent < 0 and children == 2:
-                    parent = made
-                    made += 1
-                    start[parent], height[parent] = here, level
-                stays = parent if parent >= 0 else rising[at]  # alone, until it meets another node further up
-                if parent >= 0:
-                    for child in rising[at : at + children]:
-                        into[child] = parent
-                        count[parent] += count[child]
-                        weight[parent] += weight[child]
-        at += children
-        if stays >= 0:
-            risen[risen_count] = stays
-            risen_count += 1
-    return risen_count, native, made
+@njit(cache=True, nogil=True, inline="always")
+def _common_height(one: np.uint64, other: np.uint64, least: int) -> int:
+    """The height, from a least one on, of the narrowest range that holds two coordinates."""
+    height = int(least)
+    while height < 64 and (one ^ other) >> np.uint64(height):
+        height += 1
+    return height

@@ -19,7 +19,7 @@ from sketches.arrays import Floats, Ints, Words
 from sketches.decay import Decay
 from sketches.digests.decayed_masses import LEAST_MASS, MOST_MASS, Masses, by_code, read_masses, write_masses
 from sketches.digests.dyadic_forest import CODE_BITS
-from sketches.digests.dyadic_tree import cover_points
+from sketches.digests.dyadic_tree import PATHS_FORMAT, cover_points
 from sketches.digests.expected_widths import exponential_width
 from sketches.digests.ranged_masses import RangedMasses
 from sketches.digests.tallies import mask_of
@@ -150,9 +150,9 @@ class Exponential(Sketch):
         share = 0.0 if keys else parameters.share
         code, mass, coarse, least = by_code(codes, decayed, share)
         total = float(mass.sum())
-        none = np.zeros(len(code), np.uint8)
         if keys:
-            masses = Masses(code, none, none, mass, total, 0.0, len(events)).saved(parameters.counters)
+            single = np.zeros(len(code), np.uint8)
+            masses = Masses(code, single, mass, total, 0.0, len(events)).saved(parameters.counters)
         else:
             bounds = np.array([0, len(code)], np.int64)
             start, height, belongs = cover_points(bounds, code, mass, mass, CODE_BITS, parameters.share, False)
@@ -160,13 +160,12 @@ class Exponential(Sketch):
                 whole = belongs[coarse]
                 height[whole] = np.maximum(height[whole], least)
             laid: Floats = np.bincount(belongs, weights=mass, minlength=len(start)).astype(np.float64)
-            kept = Masses(start, height, np.zeros(len(start), np.uint8), laid, total, 0.0, len(events))
-            masses = Masses.merged([kept]).digested(parameters.share)
+            masses = Masses.merged([Masses(start, height, laid, total, 0.0, len(events))])
         return cls(parameters, masses, events.kind, _labels([events.labels], events.kind, masses), extremes)
 
     @classmethod
     def union(cls, sketches: Sequence[Exponential]) -> Exponential:
-        """The sketch of all the sketches' events: scaled to the newest of them, added up, compressed."""
+        """The sketch of all the sketches' events: scaled to the newest of them, added up, folded."""
         seen = mergeable(sketches)
         if len(seen) < 2:
             return seen[0] if seen else sketches[0]
@@ -261,7 +260,7 @@ class Exponential(Sketch):
         write_head(writer, self.kind, self.extremes, self.labels)
         write_masses(writer, self.masses)
         parameters = self.parameters
-        return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+        return seal(self.family, PATHS_FORMAT, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Exponential:

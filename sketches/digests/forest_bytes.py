@@ -8,6 +8,7 @@ import numpy as np
 
 from sketches.arrays import Ints, Words
 from sketches.digests.dyadic_forest import CODE_BITS, MOST, Forest, Shape
+from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.tallies import changes, mask_of, steps_of, unsteps
 from sketches.encoding.envelope import Reader, Writer
 from sketches.encoding.packing import undeltas, unzigzag, zigzag
@@ -34,7 +35,6 @@ def write_forest(writer: Writer, forest: Forest, valued: bool) -> None:
     writer.column((interval[1:] - interval[:-1]).view(np.uint64))
     writer.column(zigzag(steps_of(forest.start[first])))
     writer.column(forest.height[first].astype(np.uint64))
-    writer.column(forest.folded.astype(np.uint64))
     if valued:
         writer.column(zigzag(steps_of(forest.code)))
         writer.column(forest.code_height.astype(np.uint64))
@@ -59,7 +59,7 @@ def read_forest(reader: Reader, shape: Shape) -> Forest:
         raise CorruptError(f"{rows} rows are announced, but only {reader.remaining} bytes are left")
     lengths = _read_lengths(reader, rows) if valued else np.ones(rows, np.int64)
     interval, start, height = _read_times(reader, len(lengths), shape)
-    folded = reader.column(rows)
+    folded = reader.column(rows) if reader.version < PATHS_FORMAT else np.zeros(rows, np.uint64)
     if folded.max() > 3:
         raise CorruptError("a mass is of an unknown kind")
     code, code_height = np.zeros(rows, np.uint64), np.zeros(rows, np.uint64)
@@ -72,15 +72,13 @@ def read_forest(reader: Reader, shape: Shape) -> Forest:
         np.repeat(interval, lengths),
         np.repeat(start, lengths),
         np.repeat(height.astype(np.uint8), lengths),
-        folded.astype(np.uint8),
         code,
         code_height.astype(np.uint8),
         *_read_masses(reader, rows),
     )
-    keys = (made.interval, made.start, made.height, made.code, made.code_height, made.folded)
-    if len(changes(keys)) != rows:
+    if len(changes((made.interval, made.start, made.height, made.code, made.code_height, folded))) != rows:
         raise CorruptError("a range is named twice")
-    return made
+    return made if reader.version >= PATHS_FORMAT else made.gathered()
 
 
 def _read_lengths(reader: Reader, rows: int) -> Ints:

@@ -97,7 +97,7 @@ def test_a_list_is_exact_where_all_of_it_is(value: int) -> None:
     """The share of the first value is known to the point, that of the second is not: a range holds it and another."""
     first, second = ([7] * 90 + [value] * 9, [7] * 90 + [1000, 1001])
     parts = [QDigest.build(Events.of(range(len(v)), [0] * len(v), v), epsilon=0.9) for v in (first, second)]
-    sketch = QDigest.union(parts)
+    sketch = QDigest.askable(parts)
     one, two = (sketch.answer(Question("heavy-hitters", top=top)) for top in (1, 2))
     assert one.exact
     assert one.guarantee.startswith(NO_OTHER)
