@@ -126,7 +126,7 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
     files = [*work.inputs.new, *work.reread]
     if found.error is not None or not files:
         return found
-    unreadable, empty = looked_at(work.settings, files, spark)
+    unreadable, empty = looked_at(work.settings, files, spark, work.kinds.value)
     found.unreadable |= unreadable
     files = [file for file in files if file.path not in unreadable and file not in empty]
     if not files:

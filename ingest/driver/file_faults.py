@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -17,6 +17,9 @@ from pyspark.sql import SparkSession
 from ingest.driver.input_files import FoundFile
 from ingest.driver.settings import StreamSettings
 from ingest.driver.text_files import header_faults, text_look
+from ingest.executor.columns import kind_of
+from sketches.event_rules import PlainColumn
+from sketches.events import Kind
 
 Found = TypeVar("Found")
 
@@ -29,21 +32,40 @@ def parquet_heads(paths: Sequence[str]) -> list[ParquetHead | str]:
 
 
 def looked_at(
-    settings: StreamSettings, files: Sequence[FoundFile], spark: Callable[[], SparkSession]
+    settings: StreamSettings, files: Sequence[FoundFile], spark: Callable[[], SparkSession], kind: Kind | None
 ) -> tuple[dict[str, str], list[FoundFile]]:
     """Which files cannot be read as the settings say, and why, and which have no rows.
 
-    Reads text files, and the footers of Parquet files.
+    Reads text files, and the footers of Parquet files. `kind` is that of the stream's values, once it has some.
     """
     paths = [file.path for file in files]
     if settings.format == "parquet":
-        heads = zip(paths, parquet_heads(paths), strict=True)
-        return {path: head for path, head in heads if isinstance(head, str)}, []
+        heads = dict(zip(paths, parquet_heads(paths), strict=True))
+        broken = {path: head for path, head in heads.items() if isinstance(head, str)}
+        schemas = {path: head[0] for path, head in heads.items() if not isinstance(head, str)}
+        return broken | _text_among_numbers(settings, schemas, kind), []
     looks = dict(zip(paths, _each(partial(text_look, settings=settings), paths), strict=True))
     faults = {path: look.fault for path, look in looks.items() if look.fault is not None}
     headers = {path: look.header for path, look in looks.items() if look.header}
     names = _schema_names(settings.schema, spark()) if headers and settings.schema is not None else None
     return faults | header_faults(headers, names), [file for file in files if looks[file.path].is_empty]
+
+
+def _text_among_numbers(
+    settings: StreamSettings, schemas: Mapping[str, pa.Schema], kind: Kind | None
+) -> dict[str, str]:
+    """The files whose values are text, where those of the stream, or of at least half of the files, are numbers.
+
+    With them the values of a new stream would all be text.
+    """
+    plain = PlainColumn.read(settings.expressions["value"])
+    name = None if plain is None else plain.column
+    kinds = {path: kind_of(schema.field(name).type) for path, schema in schemas.items() if name in schema.names}
+    text = [path for path, one in kinds.items() if one is Kind.KEY]
+    if kind is Kind.KEY or (kind is None and 2 * len(text) > len(kinds)):
+        return {}
+    whose = "other files" if kind is None else "the stream"
+    return dict.fromkeys(text, f"its column {name!r} is text, and the values of {whose} are numbers")
 
 
 def _schema_names(schema: str, spark: SparkSession) -> list[str] | None:

@@ -66,7 +66,7 @@ def sketch_files(
     within: tuple[int, int] | None = None,
 ) -> SketchedFiles:
     """Sketch whole files; of their events only those `within` a range of times, if one is given."""
-    unreadable, empty = looked_at(settings, files, lambda: spark)
+    unreadable, empty = looked_at(settings, files, lambda: spark, kinds.value)
     left = [file for file in files if file.path not in unreadable and file not in empty]
     for _ in range(_MOST_ATTEMPTS if left else 0):
         try:
