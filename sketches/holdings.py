@@ -40,8 +40,7 @@ class Holdings:
     """The epochs of the chosen sources, oldest first: their ends, their events, and how often they were written.
 
     `largest` is the number of events of the source that has most of them in an epoch, `parts` how many sources there
-    are, and `merges` how often a run may have added to the epoch's sketches after they were made. `stretch` is the
-    share of the epoch's time that one such run brings: 1 where each brings events from all of it.
+    are, and `merges` how often a run may have added to the epoch's sketches after they were made.
     """
 
     oldest: Ints
@@ -50,7 +49,6 @@ class Holdings:
     largest: Floats
     parts: Floats
     merges: Floats
-    stretch: Floats
     unit: TimeUnit = SECOND
 
     @classmethod
@@ -58,13 +56,13 @@ class Holdings:
         """A source with one epoch, for a promise that is made before anything is stored."""
         count = np.array([events])
         ends = np.array([0]), np.array([max(int(seconds) - 1, 0)])
-        return cls(*ends, count, count, np.ones(1), np.zeros(1), np.ones(1))
+        return cls(*ends, count, count, np.ones(1), np.zeros(1))
 
     @classmethod
     def none(cls) -> Holdings:
         """Sources without an event."""
         ints, floats = np.empty(0, np.int64), np.empty(0)
-        return cls(ints, ints, floats, floats, floats, floats, floats)
+        return cls(ints, ints, floats, floats, floats, floats)
 
     @property
     def end(self) -> int:

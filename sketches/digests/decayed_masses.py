@@ -80,8 +80,8 @@ class Masses:
         """A q-digest in as few ranges as its accuracy allows (`sketches.digests.dyadic_tree.fold`)."""
         if len(self.mass) < 2:
             return self
-        bounds = np.array([0, len(self.mass)], np.int64)
-        code, height = fold(bounds, self.code, self.height, self.mass, self.mass, CODE_BITS, share, False)
+        bounds, none = np.array([0, len(self.mass)], np.int64), np.zeros(1)
+        code, height = fold(bounds, self.code, self.height, self.mass, self.mass, none, none, CODE_BITS, share, False)
         return Masses.merged([replace(self, code=code, height=height)])
 
     def saved(self, counters: int) -> Masses:

@@ -30,6 +30,12 @@ def _refuse_too_much(masses: Ints) -> None:
         raise WaneError("the events of a sketch must not number or weigh more than 2^62 in all")
 
 
+def _later(masses: Ints, begins: NDArray[np.int64]) -> Ints:
+    """What the trees after each tree carry."""
+    trees = np.add.reduceat(masses, begins)
+    return np.asarray(trees.sum() - np.cumsum(trees), np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """How long an interval is, and how much a path of a tree may carry: see `sketches.digests.dyadic_tree`."""
@@ -124,7 +130,28 @@ class Forest:
         joined = cls.joined(parts)
         _refuse_too_much(joined.count)
         _refuse_too_much(joined.weight)
-        rows = joined.gathered()._folded_in_time(shape)
+        return joined.gathered()._folded(shape)
+
+    def knowing(self, shape: Shape, count: int, weight: int) -> Forest:
+        """The same masses, folded further, where so many events came in later intervals, of such a weight.
+
+        An interval keeps its own newest end in detail although, once it is over, every window that reaches into it
+        holds all that came since. Here each interval counts what came later, in this forest and beyond, as right of
+        it: C's Theorem 1 over the whole history. With `later` that mass, where a window begins at x
+
+            cut(x) ≤ (2/K)·(U(x) + later), that is cut(x) ≤ ε·(L(x) + later)
+
+        As of the newest event or later, a count or a sum over all intervals is therefore at most ε of itself wide. The
+        price is the past: what came after a time T does not count as of T, but ranges are as wide as if it did. Of a
+        window as of T, both ends cut ranges: it is at most ε of the answer wide, and 2ε of what came after T and was
+        known of.
+
+        Such a forest merges with others of its interval: what their union knows of is the sum of what they knew.
+        """
+        return self._folded(shape, (count, weight))
+
+    def _folded(self, shape: Shape, more: tuple[int, int] | None = None) -> Forest:
+        rows = self._folded_in_time(shape, more)
         return rows if shape.value_share is None else rows._folded_in_value(shape.value_share)
 
     @classmethod
@@ -148,19 +175,28 @@ class Forest:
     def _taken(self, which: NDArray[Any]) -> Forest:
         return Forest(*(getattr(self, one.name)[which] for one in fields(Forest)))
 
-    def _folded_in_time(self, shape: Shape) -> Forest:
-        """The same masses, in as few ranges of time as the shares allow."""
+    def _folded_in_time(self, shape: Shape, more: tuple[int, int] | None) -> Forest:
+        """The same masses, in as few ranges of time as the shares allow; `more` is what came after all intervals.
+
+        None: each interval is on its own.
+        """
         if len(self) < 2:
             return self
         # rows come by range, so that those of a node are neighbours
         first = changes((self.interval, self.start, self.height))
-        bounds = np.append(changes((self.interval[first],)), len(first))
+        begins = changes((self.interval[first],))
+        counts, weights = np.add.reduceat(self.count, first), np.add.reduceat(self.weight, first)
+        later_counts = later_weights = np.zeros(len(begins), np.int64)
+        if more is not None:
+            later_counts, later_weights = _later(counts, begins) + more[0], _later(weights, begins) + more[1]
         start, height = fold(
-            bounds,
+            np.append(begins, len(first)),
             self.start[first],
             self.height[first],
-            np.add.reduceat(self.count, first),
-            np.add.reduceat(self.weight, first),
+            counts,
+            weights,
+            later_counts,
+            later_weights,
             max(shape.top, 1),
             shape.time_share,
             True,
@@ -175,7 +211,10 @@ class Forest:
         if len(self) < 2:
             return self
         bounds = np.append(changes((self.interval, self.start, self.height)), len(self))
-        code, height = fold(bounds, self.code, self.code_height, self.count, self.weight, CODE_BITS, most, False)
+        none = np.zeros(len(bounds) - 1, np.int64)
+        code, height = fold(
+            bounds, self.code, self.code_height, self.count, self.weight, none, none, CODE_BITS, most, False
+        )
         if (height == self.code_height).all():
             return self
         return replace(self, code=code, code_height=height).gathered()

@@ -15,7 +15,7 @@ What a path may carry, over what a coordinate has right of it with its own path 
 
 - `cover_points` *lays* the events of a batch into ranges, of which no two overlap: 1/K.
 - `fold` moves masses of merged trees up into common ancestors. Let C_j(x) be the mass of the ranges of height j or more
-  that x cuts, H the height of the tree and θ = 1/4: C_j(x) ≤ (1 + θ·(H + 1 - j)/H)/K · U(x). So a path carries at most
+  that x cuts, H the height of the tree and θ = 3/8: C_j(x) ≤ (1 + θ·(H + 1 - j)/H)/K · U(x). So a path carries at most
   (1 + θ)/K.
 
 Both sides are sums over events, so what holds of two trees holds of their union. `fold` takes a range together with
@@ -48,7 +48,7 @@ Mass = NDArray[Any]  # int64, or float64 where masses are decayed
 PATHS_FORMAT: Final = 8  # the first in which what may be folded is a matter of paths, and no mass says that it was
 _CAUTION: Final = 1.0 - 1e-12  # a share is computed in floating point; this takes off what rounding could add
 _DEEPEST: Final = 2 * 65 + 1  # ranges that wait at a time: two for each height
-_FOLDED: Final = 0.25  # θ: how much wider than those of one batch merged trees may be
+_FOLDED: Final = 0.375  # θ: how much wider than those of one batch merged trees may be
 
 
 def compression_factor(epsilon: float) -> float:
@@ -160,13 +160,16 @@ def fold(
     heights: Levels,
     counts: Mass,
     weights: Mass,
+    later_counts: Mass,
+    later_weights: Mass,
     tree_height: int,
     factor: float,
     suffix: bool,
 ) -> tuple[Words, Levels]:
     """Where each node's mass goes: the start and height of its own range, or of the ancestor that takes it in.
 
-    The nodes come in groups, one tree each, sorted by start, the wider of two before the narrower.
+    The nodes come in groups, one tree each, sorted by start, the wider of two before the narrower. `later_*` is what
+    each tree has right of it, beyond its own nodes: 0, or what came in later trees.
     """
     to_start, to_height = starts.copy(), heights.copy()
     count_before, weight_before = _sums(counts), _sums(weights)
@@ -175,6 +178,8 @@ def fold(
     count_above, weight_above = np.empty(_DEEPEST, counts.dtype), np.empty(_DEEPEST, weights.dtype)
     for group in range(len(bounds) - 1):
         begin, end = bounds[group], bounds[group + 1]
+        all_counts = count_before[end] - count_before[begin] + later_counts[group]
+        all_weights = weight_before[end] - weight_before[begin] + later_weights[group]
         first[0], last[0], count_above[0], weight_above[0] = begin, end, counts[begin] * 0, weights[begin] * 0
         waiting = 1
         while waiting:
@@ -187,10 +192,10 @@ def fold(
             share = (1.0 + _FOLDED * (tree_height + 1 - height) / tree_height) / factor * _CAUTION
             count = above + (count_before[high] - count_before[low])
             weight = above_weight + (weight_before[high] - weight_before[low])
-            of_count, of_weight = count_before[end] - count_before[begin], weight_before[end] - weight_before[begin]
+            of_count, of_weight = all_counts, all_weights
             if suffix:
-                of_count = count + (count_before[end] - count_before[high])
-                of_weight = weight + (weight_before[end] - weight_before[high])
+                of_count = count + (count_before[end] - count_before[high]) + later_counts[group]
+                of_weight = weight + (weight_before[end] - weight_before[high]) + later_weights[group]
             if count <= share * of_count and weight <= share * of_weight:
                 to_start[low:high], to_height[low:high] = start, height
                 continue

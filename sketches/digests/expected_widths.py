@@ -1,11 +1,11 @@
 """How wide an interval of `histogram`, `qdigest` and `exponential` will be, before anybody asks.
 
-A range of time may carry 1/K of what is newer in its batch (`sketches.digests.dyadic_tree`), so how long it is follows
+A range of time may carry 1/K of what is newer in its epoch (`sketches.digests.dyadic_tree`), so how long it is follows
 from the totals. An event of a range counts at least what the far end of the range counts and at most what the near one
 does: the sum of these differences is the width. As of the past the ranges are longer, because all that is newer in the
-batch counts, and the range in which the as-of time lies is in doubt as a whole. A range of values likewise carries 1/K
-of its range of time, or is one value where it would hold less than two events. A batch is what one run brings of one
-source and epoch: merging joins ranges that are much smaller only.
+epoch counts, and the range in which the as-of time lies is in doubt as a whole. A range of values likewise carries 1/K
+of its range of time, or is one value where it would hold less than two events. Sketches that several runs have added to
+are like those of one batch, but their ranges are filled a bit more (`_MERGED`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from sketches.question import Question
 # Ranges are dyadic, so most carry less than they may. To measure again: set these to 1.0; `python -m benchmarks.planner
 # --widths` prints the medians of measured over expected widths.
 _FILLED: Final = 0.62  # of what a range of time may carry
+_MERGED: Final = 1.35  # times that where parts were merged
 _VALUES: Final = 0.5  # of what a range of values may carry
 _ONE_VALUE: Final = 0.7  # likewise where one value is asked for: a common one has a range of its own
 _FADED: Final = 0.55  # likewise of `exponential`
+_MERGED_VALUES: Final = 1.8  # times any of these where parts were merged
 _SHARES: Final = ("selectivity", "rank", "frequency", "range-frequency", "quantile", "median", "heavy-hitters")
 
 
@@ -44,7 +46,7 @@ def qdigest_width(question: Question, built: Built) -> float:
     faded = built.stored.faded(question)
     carried, _ = _ranges(faded, factor)
     coarse = _share_of(faded, carried > 2.0 * factor)
-    cut = max(coarse * _cut(question, _VALUES) / factor, faded.least)
+    cut = max(coarse * _cut(question, _VALUES) * _fuller(faded) / factor, faded.least)
     return _of_part(question, _blurred(question, built, factor), cut)
 
 
@@ -55,7 +57,7 @@ def exponential_width(question: Question, built: Built) -> float:
     factor = compression_factor(built.epsilon)
     faded = built.stored.faded(question)
     coarse = _share_of(faded, faded.of_epoch(built.stored.events / built.stored.parts) > 2.0 * factor)
-    cut = max(coarse * _cut(question, _FADED) / factor, faded.least)
+    cut = max(coarse * _cut(question, _FADED) * _fuller(faded) / factor, faded.least)
     return _of_part(question, 0.0, cut)
 
 
@@ -67,6 +69,11 @@ def _cut(question: Question, share: float) -> float:
 def _share_of(faded: Faded, chosen: np.ndarray) -> float:
     mass = faded.events * faded.factor
     return float(mass[chosen].sum() / faded.total) if faded.total > 0.0 else 0.0
+
+
+def _fuller(faded: Faded) -> float:
+    """How many times as much ranges of values carry where parts were merged, on average over all that counts."""
+    return 1.0 + (_MERGED_VALUES - 1.0) * _share_of(faded, faded.of_epoch(faded.held.merges) > 0.0)
 
 
 def _of_all(question: Question, built: Built, factor: float) -> float:
@@ -113,11 +120,10 @@ def _blurred(question: Question, built: Built, factor: float) -> float:
 def _ranges(faded: Faded, factor: float) -> tuple[Floats, Floats]:
     """How many events of one source a range of time carries, and how many seconds it spans: 0 for a single moment."""
     held = faded.held
-    runs, stretch = faded.of_epoch(held.merges + 1.0), faded.of_epoch(held.stretch)
-    batch = faded.of_epoch(held.events / held.parts) / runs
-    density = faded.density / faded.of_epoch(held.parts) / np.maximum(runs * stretch, 1.0)  # of one batch
-    newer = np.where(stretch < 1.0, np.mod(faded.newer / stretch, 1.0), faded.newer)
-    carried = _FILLED * newer * batch / factor
+    parts = faded.of_epoch(held.parts)
+    filled = np.where(faded.of_epoch(held.merges) > 0.0, _FILLED * _MERGED, _FILLED)
+    density = faded.density / parts
+    carried = filled * faded.newer * faded.of_epoch(held.events) / parts / factor
     moment = density * (held.unit.numerator / held.unit.denominator)
     carried = np.where(carried >= 2.0 * np.maximum(moment, 1.0), carried, 0.0)
     return np.maximum(carried, moment), carried / np.maximum(density, 1e-300)

@@ -49,7 +49,9 @@ def _holdings(held: StoredStream, sources: set[str]) -> Holdings:
     if not wanted.all():
         oldest = np.clip(oldest, int(lives.oldest[wanted].min()), int(lives.newest[wanted].max()))
         newest = np.clip(newest, oldest, max(int(lives.newest[wanted].max()), int(oldest.max(initial=0))))
-    return Holdings(oldest, newest, together[some], largest[some], parts[some], *_runs(held, oldest, newest), held.unit)
+    return Holdings(
+        oldest, newest, together[some], largest[some], parts[some], _merges(held, oldest, newest), held.unit
+    )
 
 
 def _alive(oldest: Ints, newest: Ints, amounts: Floats, first: Ints, last: Ints) -> Floats:
@@ -63,21 +65,10 @@ def _alive(oldest: Ints, newest: Ints, amounts: Floats, first: Ints, last: Ints)
     )
 
 
-def _runs(held: StoredStream, first: Ints, last: Ints) -> tuple[Floats, Floats]:
-    """Of each epoch, how many runs read events of its time, less one, and how much of its time one of them brings."""
+def _merges(held: StoredStream, first: Ints, last: Ints) -> Floats:
+    """Of each epoch, how many runs read events of its time, less one."""
     if not held.spans:
-        return np.zeros(len(first)), np.ones(len(first))
+        return np.zeros(len(first))
     begins, ends = (np.sort(np.array(column)) for column in zip(*held.spans, strict=True))
     runs = np.searchsorted(begins, last, side="right") - np.searchsorted(ends, first, side="left")
-    # overlap of all runs with [first, last]: what began by its end, less what ended before, each from its own end on
-    brought = _after(ends, last + 1) - _after(begins, last + 1) - _after(ends, first) + _after(begins, first)
-    length = (last - first + 1).astype(np.float64)
-    stretch = (brought + runs) / np.maximum(runs, 1) / length
-    return np.maximum(runs - 1.0, 0.0), np.clip(stretch, 1.0 / np.maximum(runs, 1), 1.0)
-
-
-def _after(points: Ints, times: Ints) -> Floats:
-    """For each time the sum of the distances from it to the points before it, negated."""
-    before = np.searchsorted(points, times, side="left")
-    sums = np.concatenate(([0.0], np.cumsum(points - points[0], dtype=np.float64)))
-    return np.asarray(sums[before] - before * (times - points[0]), np.float64)
+    return np.asarray(np.maximum(runs - 1.0, 0.0), np.float64)

@@ -20,7 +20,7 @@ def held(unit: TimeUnit = SECOND) -> Holdings:
     full = [at for at, count in enumerate(COUNTS) if count]
     oldest, events = np.array(full) * HOUR, np.array([float(COUNTS[at]) for at in full])
     ones = np.ones(len(full))
-    return Holdings(oldest, oldest + HOUR - 1, events, events, ones, 0.0 * ones, ones, unit)
+    return Holdings(oldest, oldest + HOUR - 1, events, events, ones, 0.0 * ones, unit)
 
 
 def times_of(count: int, hour: int) -> np.ndarray:

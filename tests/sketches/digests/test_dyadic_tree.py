@@ -298,7 +298,7 @@ def check_lines(
         rows = [row for row, height in enumerate(heights) if height >= least]
         if not rows:
             break
-        line = (1 + Fraction(top + 1 - least, 4 * top)) / Fraction(factor)
+        line = (1 + Fraction(3 * (top + 1 - least), 8 * top)) / Fraction(factor)
         some = [masses[row] for row in rows]
         first = at_or_beyond(mass_from([starts[row] for row in rows], some), at)
         last = at_or_beyond(mass_from([ends[row] for row in rows], some), at)
@@ -436,16 +436,15 @@ def test_a_range_is_folded_whole_and_within_its_line(
 ) -> None:
     """Masses go to an ancestor, or nowhere. What takes others in takes all that lies in it, and keeps to its line.
 
-    With the ranges above it, which took nothing in, it carries at most (1 + (H + 1 - h)/4H)/K of what ends there or
+    With the ranges above it, which took nothing in, it carries at most (1 + 3(H + 1 - h)/8H)/K of what ends there or
     beyond: in whole numbers.
     """
     top, rows = tree
     columns = list(zip(*rows, strict=True))
     starts, heights = np.array(columns[0], np.uint64), np.array(columns[1], np.uint8)
     counts, weights = np.array(columns[2], np.int64), np.array(columns[3], np.int64)
-    to_starts, to_heights = fold(
-        np.array([0, len(rows)], np.int64), starts, heights, counts, weights, top, most, suffix
-    )
+    bounds, none = np.array([0, len(rows)], np.int64), np.zeros(1, np.int64)
+    to_starts, to_heights = fold(bounds, starts, heights, counts, weights, none, none, top, most, suffix)
     targets = list(zip(to_starts.tolist(), to_heights.tolist(), strict=True))
     for (start, height, _, _), (to_start, to_height) in zip(rows, targets, strict=True):
         assert height <= to_height <= top
@@ -457,7 +456,7 @@ def test_a_range_is_folded_whole_and_within_its_line(
         assert {targets[row] for row in inside} == {(start, height)}
         assert len(inside) > 1
         assert all(targets[row] == rows[row][:2] for row in above)
-        line = (1 + Fraction(top + 1 - height, 4 * top)) / Fraction(most)
+        line = (1 + Fraction(3 * (top + 1 - height), 8 * top)) / Fraction(most)
         for mass in (columns[2], columns[3]):
             carried = sum(mass[row] for row in (*inside, *above))
             beyond = sum(m for (s, _, _, _), m in zip(rows, mass, strict=True) if s > end) if suffix else 0
