@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         "  wane demo\n"
         "  wane ingest --config wane.toml\n"
         "  wane query --store wane.duckdb --stream calls --aggregate mean --decay exp:half_life=30m\n"
+        '  wane sql --store wane.duckdb "SELECT source, count(*) FROM calls GROUP BY source WINDOW INTERVAL 1 DAY"\n'
         "  wane info --store wane.duckdb\n"
         "  wane dashboard --store wane.duckdb\n"
         "  wane decay poly:alpha=1.5,unit=1m",
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _ingest_options(commands)
     _query_options(commands)
+    _sql_options(commands)
     _keeping_options(commands)
     _dashboard_options(commands)
     demo = _command(
@@ -142,6 +144,23 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--family", metavar="F", help="answer from this family instead of the one wane picks")
     add("--json", action="store_true", help="print JSON")
     query.set_defaults(run=_query)
+
+
+def _sql_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sql = _command(
+        commands,
+        "sql",
+        "ask a store in SQL: streams are tables, and DECAY BY says how the past fades",
+        'wane sql --store wane.duckdb "SELECT source, mean(loss) FROM calls GROUP BY source '
+        'DECAY BY exp(half_life => INTERVAL 30 MINUTES)"',
+        "SHOW STREAMS lists the streams, DESCRIBE their columns; EXPLAIN says how a statement would be answered",
+    )
+    add = sql.add_argument
+    add("--store", required=True, metavar="FILE", help="the store's DuckDB file")
+    add("--format", choices=("table", "csv", "json"), default="table", help="how to print the answer (default table)")
+    add("--json", action="store_const", const="json", dest="format", help="print JSON, like --format json")
+    add("statement", nargs="?", metavar="STATEMENT", help="the statement (default: what standard input holds)")
+    sql.set_defaults(run=_sql)
 
 
 def _keeping_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -230,6 +249,12 @@ def _query(options: argparse.Namespace) -> None:
     if options.aggregate == "heavy-hitters":
         shape.setdefault("items", [])
     print(json.dumps(shape, ensure_ascii=False))
+
+
+def _sql(options: argparse.Namespace) -> None:
+    from store.serving.sql_command import answer_text
+
+    print(answer_text(options, sys.stdin))
 
 
 def _moment(text: str, unit: TimeUnit) -> int:

@@ -157,13 +157,7 @@ class Split:
     @property
     def ties(self) -> Flags:
         """Which groups may have another place than their estimates give them: some interval overlaps theirs."""
-        order = self.ranked()
-        lower, upper = (np.where(np.isnan(self.value), np.nan, limit)[order] for limit in (self.lower, self.upper))
-        before = np.append(np.inf, np.fmin.accumulate(lower)[:-1])
-        after = np.append(np.fmax.accumulate(upper[::-1])[::-1][1:], -np.inf)
-        found = np.empty(len(self), bool)
-        found[order] = (upper >= before) | (lower <= after)
-        return found
+        return trade_places(self.value, self.lower, self.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +173,17 @@ class Curve:
     upper: Floats
     confidence: float
     together: bool = False
+
+
+def trade_places(value: Floats, lower: Floats, upper: Floats) -> Flags:
+    """Which of several answers may have another place among them than their estimates give them."""
+    order = np.argsort(np.where(np.isnan(value), np.inf, -value), kind="stable")
+    lowest, highest = (np.where(np.isnan(value), np.nan, limit)[order] for limit in (lower, upper))
+    before = np.append(np.inf, np.fmin.accumulate(lowest)[:-1])
+    after = np.append(np.fmax.accumulate(highest[::-1])[::-1][1:], -np.inf)
+    found = np.empty(len(value), bool)
+    found[order] = (highest >= before) | (lowest <= after)
+    return found
 
 
 def outward(limit: float, *, up: bool) -> float:

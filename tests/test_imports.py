@@ -17,8 +17,8 @@ from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
 
 ASKING = frozenset({"numpy", "duckdb"})
-HEAVY = ASKING | {"numba", "scipy", "pandas", "pyarrow", "streamlit", "plotly", "pyspark"}
-COMMANDS = ("ingest", "query", "info", "compact", "forget", "dashboard", "demo", "decay")
+HEAVY = ASKING | {"numba", "scipy", "pandas", "pyarrow", "streamlit", "plotly", "pyspark", "sqlglot"}
+COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "demo", "decay")
 QUESTIONS = {
     "mean": ("--aggregate", "mean", "--decay", "exp:half_life=30m"),
     "median of a source": ("--aggregate", "median", "--decay", "window:1h", "--source", "north"),
@@ -86,6 +86,12 @@ def test_asking_about_a_key_loads_no_more(path: Path) -> None:
     """A text is hashed without a table of texts."""
     key = ("--aggregate", "frequency", "--value", "ünï")
     assert loaded("query", "--store", str(path), "--stream", "codes", *key) <= ASKING
+
+
+def test_sql_loads_its_reader_besides(path: Path) -> None:
+    """A statement is read by sqlglot, which no other command loads; its answer is no table of Arrow."""
+    statement = "SELECT source, mean(value) FROM calls GROUP BY source DECAY BY exp(half_life => INTERVAL 30 MINUTES)"
+    assert loaded("sql", "--store", str(path), "--format", "csv", statement) == ASKING | {"sqlglot"}
 
 
 def test_info_loads_what_asking_loads(path: Path) -> None:

@@ -40,7 +40,9 @@ def by_source_terms(
     about = Predicate.all_of(terms)
     if joined or question.threshold is not None or isinstance(question.decay, LastEvents):
         what = "an inner product" if joined else "a threshold that is an aggregate" if question.threshold else "last:N"
-        raise UnanswerableError(f"{about}: with {what}, choose sources by --source, not by a condition")
+        raise UnanswerableError(
+            f"{about}: with {what}, choose sources by --source (in SQL: SOURCES 'a', 'b'), not by a condition"
+        )
     held = about.holds(lambda _: Texts(np.arange(len(sources)), sources))
     found = tuple(compress(sources, held.tolist()))
     if not found:

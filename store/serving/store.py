@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +24,7 @@ from sketches.predicate import Predicate, StreamColumns
 from sketches.question import DEFAULT_TOP, Question
 from sketches.registry import families_with, family_of
 from store.database import WAIT, connected
+from store.serving import sql
 from store.serving.cached_reads import CachedReads
 from store.serving.catalogue import Catalogue, StoredStream, check_known
 from store.serving.epoch_ends import series_at_ends
@@ -44,6 +46,9 @@ from store.serving.split_answer import (
     family_by_source,
     is_in_group,
 )
+
+if TYPE_CHECKING:
+    from store.serving.sql import SqlAnswer
 
 __all__ = ["Answer", "Provenance", "Store"]
 
@@ -255,8 +260,28 @@ class Store:
         curves: bool = False,
     ) -> str:
         """The family that answers a question; `past` for one asked by `series`, `curves` for a curve. Loads nothing."""
-        plan = self._plan(self.catalogue(stream), stream, question, sources, family, None, past=past, curves=curves)
-        return plan.picked.family
+        return self.plan(stream, question, sources=sources, family=family, past=past, curves=curves).picked.family
+
+    def plan(
+        self,
+        stream: str,
+        question: Question,
+        *,
+        sources: Sequence[str] = (),
+        family: str | None = None,
+        other: str | None = None,
+        past: bool = False,
+        curves: bool = False,
+    ) -> Plan:
+        """Which sources and which family answer a question, and why; loads nothing."""
+        return self._plan(self.catalogue(stream), stream, question, sources, family, other, past=past, curves=curves)
+
+    def sql(self, statement: str, *, now: datetime | None = None) -> SqlAnswer:
+        """The answer to a statement in SQL with DECAY BY (docs/sql.md); `now` is the time that now() means.
+
+        Store("wane.duckdb").sql("SELECT source, mean(loss) FROM calls GROUP BY source DECAY BY window(INTERVAL 1 DAY)")
+        """
+        return sql.answer(self, statement, now)
 
     def load(self, stream: str, family: str, *, sources: Sequence[str] = ()) -> None:
         """Load and merge the sketches of a family, so that the first question need not wait for it."""
