@@ -2,7 +2,7 @@
 
 Nothing of a statement is executed: sqlglot reads it, and whatever is not one of the forms in docs/sql.md is refused at
 the word that asks it. The modules in reading order: `text`, `clauses`, `values`, `aggregates`, `conditions`,
-`statement`, `asking`, `answer`.
+`statement`, `asking`, `sql_answer`.
 """
 
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from sketches.lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from store.serving.sql.answer import SqlAnswer
     from store.serving.sql.asking import answer
+    from store.serving.sql.sql_answer import SqlAnswer
 
 __getattr__ = imported_when_used(
-    __name__, {"store.serving.sql.answer": ["SqlAnswer"], "store.serving.sql.asking": ["answer"]}
+    __name__, {"store.serving.sql.sql_answer": ["SqlAnswer"], "store.serving.sql.asking": ["answer"]}
 )
 
 __all__ = ["SqlAnswer", "answer"]

@@ -22,9 +22,9 @@ from store.serving.provenance import Provenance
 from store.serving.resolving import names_of
 from store.serving.split_answer import BY_GROUP, SOURCE, family_by_source, group_text
 from store.serving.sql.aggregates import Measure
-from store.serving.sql.answer import SqlAnswer
 from store.serving.sql.clauses import FORM, Clauses
 from store.serving.sql.conditions import Interval
+from store.serving.sql.sql_answer import SqlAnswer
 from store.serving.sql.statement import OMIT, STRICT, TIME, Contract, Reader, Statement, named_stream, stream_name
 from store.serving.sql.text import Text
 
