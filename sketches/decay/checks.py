@@ -24,6 +24,7 @@ GRID = distinct_sorted(np.concatenate([np.arange(4097.0), np.geomspace(1e-6, 1e1
 _SCALES = np.concatenate([[0.0], np.geomspace(1e-6, 1e10, 6401)])  # even in ln(age), so that bends show at every scale
 LARGEST_WEIGHT = 1e30  # of f(0): variances of ratios take fourth powers of f, which must stay in the range of floats
 LEAST_START = 1e-30  # of f(0), likewise
+_STEADY = 0.997  # exp(-age) and its sums stay this steep from half of the last age on, exp(-age^0.99) does not
 _UNDERFLOW = 1e-300  # of f(0), or of 1 if that is more; a value that turns 0 below this may only have run out of digits
 
 
@@ -98,7 +99,8 @@ def _numeric_class(formula: Formula) -> tuple[str, float]:
     """The class of a decay function as far as the grid shows it, and the age from which it is 0.
 
     Where the slope of ln f never falls, f(x+1)/f(x) never falls either, for any unit of time: f is converging. Where
-    the slope never rises again once f has halved, f(x)/f(x+1) stays above a constant: f is super-exponential.
+    the slope never rises again once f has halved, or tends to one below 0, f(x)/f(x+1) stays above a constant: f is
+    super-exponential, also where it is converging as well, like a sum of two exponential decays.
     """
     values = formula(GRID)
     values = np.clip(values, 0.0, values[0])
@@ -122,13 +124,20 @@ def _numeric_class(formula: Formula) -> tuple[str, float]:
     noise = 16 * np.finfo(np.float64).eps * (1 + np.abs(logs))
     slack = (noise[1:] + noise[:-1]) / steps
     slack = slack[1:] + slack[:-1]
-    bends = np.diff(np.diff(logs) / steps)
+    slopes = np.diff(logs) / steps
+    bends = np.diff(slopes)
     if (bends >= -slack).all():
-        return "converging", math.inf
+        return "super-exponential" if _ends_exponentially(ages, slopes, drop) else "converging", math.inf
     halved = logs[1:-1] < logs[0] - math.log(2)
     if drop > math.log(1e6) and halved.sum() >= 4 and (bends <= slack)[halved].all():
         return "super-exponential", math.inf
     return "general", math.inf
+
+
+def _ends_exponentially(ages: NDArray[np.float64], slopes: NDArray[np.float64], drop: float) -> bool:
+    """Whether ln f falls as steeply at the end of what can be computed as at half that age."""
+    half = int(np.searchsorted(ages, ages[-1] / 2)) - 1
+    return bool(drop > math.log(1e6) and slopes[-1] <= _STEADY * slopes[half] < 0)
 
 
 def edge(low: float, high: float, beyond: Callable[[float], bool]) -> tuple[float, float]:

@@ -304,8 +304,9 @@ def _limit(question: Question) -> str:
     """In words: why sums over few events have no bound on their relative error; empty where that does not apply."""
     decay_class = question.decay.decay_class
     partial = question.aggregate in ("range-sum", "correlated-sum", "correlated-count", "correlated-mean")
-    if not partial or decay_class in (DecayClass.NONE, DecayClass.CONVERGING):
+    if not partial or decay_class in (DecayClass.NONE, DecayClass.CONVERGING, DecayClass.GENERAL):
         return ""
     return (
-        f"under {decay_class} decay no small sketch can bound the relative error ({CORRELATED_AGGREGATES}, Section 4)"
+        f"under {decay_class} decay no small sketch can bound the relative error when values are many "
+        f"({CORRELATED_AGGREGATES}, Section 4)"
     )

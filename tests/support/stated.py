@@ -281,7 +281,7 @@ _FORMS: Sequence[tuple[str, str, _Check]] = (
         rf"sum and count each planned for an additive error of at most {_NUMBER} of (the whole decayed \w+)",
         _each_off,
     ),
-    ("note", r"under [a-z-]+ decay no small sketch can bound the relative error", _note),
+    ("note", r"under [a-z-]+ decay no small sketch can bound the relative error when values are many", _note),
     # integral
     ("note", r"every event that counts 1/[0-9]+ or more was kept, lighter ones by chance", _note),
     ("note", r"none is left", _note),

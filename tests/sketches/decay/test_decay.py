@@ -240,6 +240,12 @@ def test_floor_edge() -> None:
         ("expr:(1 + age/1h) ^ -1.5", "converging"),
         ("expr:1 / (1 + ln(1 + age/60))", "converging"),
         ("expr:exp(-sqrt(age))", "converging"),
+        ("expr:exp(-(age/1m)^0.99)", "converging"),
+        ("expr:1/(1+(age/60)^2)", "general"),
+        ("expr:0.5*exp(-age/1h)+0.5*exp(-age/1d)", "super-exponential"),  # converging too; it ends as exponential does
+        ("expr:0.9*exp(-age/1d)+0.1*exp(-age/30d)", "super-exponential"),
+        ("expr:exp(-age/1h)/(1+age)", "super-exponential"),
+        ("expr:0.5*exp(-age/1h)+0.5/(1+age/1h)", "converging"),
         ("expr:max(0.2, exp(-age/10m))", "converging"),
         ("expr:exp(-(age/1h)^2)", "super-exponential"),
         ("expr:2^-((age/1m)^1.001)", "super-exponential"),

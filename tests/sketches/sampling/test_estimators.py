@@ -182,8 +182,12 @@ def test_finite_decay_says_why_tau_sums_have_no_relative_bound() -> None:
     """The guarantee names the limit that Cormode, Tirthapura and Xu 2009 prove, where it applies and only there."""
     sketch = build(STREAMS["uniform"](20_000, 1), 1, 0.1, 0.05)
     told = sketch.answer(Question("correlated-sum", "window:50m", tau=5)).guarantee
-    assert told.endswith("no small sketch can bound the relative error (Cormode, Tirthapura and Xu 2009, Section 4)")
-    assert "no small sketch" not in sketch.answer(Question("correlated-sum", "poly:alpha=2,unit=1m", tau=5)).guarantee
+    limit = "no small sketch can bound the relative error when values are many"
+    assert told.endswith(f"{limit} (Cormode, Tirthapura and Xu 2009, Section 4)")
+    mixed = "expr:0.5*exp(-age/1h)+0.5*exp(-age/1d)"
+    assert limit in sketch.answer(Question("correlated-sum", mixed, tau=5)).guarantee
+    for slow in ("poly:alpha=2,unit=1m", "table:0=1,1d=0.99", "expr:1/(1+(age/60)^2)"):
+        assert "no small sketch" not in sketch.answer(Question("correlated-sum", slow, tau=5)).guarantee
 
 
 def test_a_threshold_of_many_digits_keeps_them_all() -> None:
