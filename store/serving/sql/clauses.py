@@ -17,7 +17,7 @@ _OWN: Final = {"DECAY": DECAY_BY, "AS": AS_OF} | {
     name: name for name in (WHERE, WINDOW, EVERY, SOURCES, COUNTING, USING, WITH)
 }
 _USUAL: Final = frozenset({"SELECT", "FROM", "GROUP BY", "HAVING", "ORDER BY", "LIMIT"})
-_BEFORE_A_COLUMN: Final = frozenset({WHERE, "AND", "OR", "NOT", "GROUP BY", "ORDER BY", "HAVING", "FROM", ","})
+_BEFORE_A_COLUMN: Final = frozenset({WHERE, "AND", "OR", "NOT", "GROUP BY", "ORDER BY", "HAVING", "FROM", "BY", ","})
 _PARTS: Final = frozenset({"expressions", "from_", "group", "having", "order", "limit"})
 FORM: Final = (
     "a statement is SELECT … FROM stream [WHERE …] [GROUP BY …] [HAVING …] [ORDER BY …] [LIMIT …], then DECAY BY, "
