@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WaneError as error:
         print(f"wane: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("wane: interrupted", file=sys.stderr)
-        return 130
+        return getattr(error, "exit_code", 130)
     except BrokenPipeError:  # whoever reads our output has closed the pipe
         sys.stderr.close()
         return 0
