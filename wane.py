@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WaneError as error:
         print(f"wane: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("wane: interrupted", file=sys.stderr)
-        return 130
+        return getattr(error, "exit_code", 130)
     except BrokenPipeError:  # whoever reads our output has closed the pipe
         sys.stderr.close()
         return 0
@@ -196,7 +196,7 @@ def _dashboard_options(commands: argparse._SubParsersAction[argparse.ArgumentPar
         "show a store in the browser: choose a decay, and see the answer and its bounds change",
         "wane dashboard --store wane.duckdb",
         "It only reads the store and makes no request to other servers. Only this machine can open it, unless --host "
-        "says otherwise; then it needs a log-in, --token-file",
+        "says otherwise; then it needs a log-in, --token-file or --access",
     )
     add_dashboard_options(dashboard)
     dashboard.set_defaults(run=_dashboard)

@@ -11,19 +11,11 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 from urllib.parse import urlsplit
 
 from dashboard import LOOPBACK, PORT
-from sketches.errors import WaneError
-
-SHORTEST_TOKEN: Final = 16  # characters; shorter ones can be guessed
-_LONGEST_TOKEN: Final = 1024
-_MAKE_TOKEN: Final = "openssl rand -hex 32 makes one"
-
-
-class AccessError(WaneError):
-    """The options would open the dashboard to whom they should not, or cannot be used."""
+from dashboard.roles import Role, read_roles
+from dashboard.tokens import MAKE_TOKEN, AccessError, read_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +28,12 @@ class Access:
     token: str = field(default="", repr=False)  # empty: there is no log-in
     certificate: str = ""
     key: str = ""
+    roles: tuple[Role, ...] = ()  # each with a token and streams of its own
+
+    @property
+    def visitors(self) -> tuple[Role, ...]:
+        """Those who may log in; none where there is no log-in."""
+        return self.roles or ((Role("", None, self.token),) if self.token else ())
 
     @property
     def is_local(self) -> bool:
@@ -72,18 +70,24 @@ def access(
     port: int = PORT,
     *,
     token_file: str | None = None,
+    access_file: str | None = None,
     insecure: bool = False,
     allowed_hosts: Sequence[str] = (),
     certificate: str | None = None,
     key: str | None = None,
 ) -> Access:
     """The rules that the options give; refuses options that would let anybody in unasked."""
-    if token_file is not None and insecure:
-        raise AccessError("--token-file and --insecure do not go together: the one is a log-in, the other is none")
-    if not (is_loopback(host) or token_file is not None or insecure):
+    chosen = {"--token-file": token_file is not None, "--access": access_file is not None, "--insecure": insecure}
+    given = [option for option, is_given in chosen.items() if is_given]
+    if len(given) > 1:
         raise AccessError(
-            f"--host {host} opens the dashboard to other machines; --token-file FILE makes them log in ({_MAKE_TOKEN}),"
-            " --insecure lets everybody see everything"
+            f"{' and '.join(given)} do not go together: --token-file is one log-in that sees everything, --access is a "
+            "log-in for each role, --insecure is none"
+        )
+    if not (is_loopback(host) or given):
+        raise AccessError(
+            f"--host {host} opens the dashboard to other machines; --token-file FILE makes them log in ({MAKE_TOKEN}),"
+            " --access FILE does so by roles, --insecure lets everybody see everything"
         )
     names = frozenset(_checked_name(name) for name in allowed_hosts)
     own = name_in(f"[{host}]" if ":" in host else host)
@@ -91,7 +95,8 @@ def access(
         names |= {own}
     _check_certificate(certificate, key)
     token = "" if token_file is None else read_token(token_file)
-    return Access(host, port, names, token, certificate or "", key or "")
+    roles = () if access_file is None else read_roles(access_file)
+    return Access(host, port, names, token, certificate or "", key or "", roles)
 
 
 def is_loopback(host: str) -> bool:
@@ -116,23 +121,6 @@ def name_in(host: str) -> str | None:
     if not parts.hostname or parts.netloc != host or "@" in host or any(letter.isspace() for letter in host):
         return None
     return parts.hostname.rstrip(".") or None
-
-
-def read_token(file: str) -> str:
-    """The token in a file, without the blanks around it."""
-    try:
-        with Path(file).open(encoding="ascii") as opened:
-            token = opened.read(_LONGEST_TOKEN + 1).strip()
-    except OSError as error:
-        raise AccessError(f"--token-file {file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        token = "\n"
-    if not SHORTEST_TOKEN <= len(token) <= _LONGEST_TOKEN or not token.isprintable() or " " in token:
-        raise AccessError(
-            f"--token-file {file} must hold one word of {SHORTEST_TOKEN} to {_LONGEST_TOKEN:,} ASCII characters; "
-            f"{_MAKE_TOKEN}"
-        )
-    return token
 
 
 def _checked_name(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +22,13 @@ from sketches.arrays import Floats, Ints
 from sketches.errors import QuestionError, WaneError
 from sketches.estimate import Curve, Group, Series
 from sketches.events import Kind
+from sketches.parts import HourTotals
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
 from store import Answer, Provenance, Store
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles, raw_files
+from store.audit.totals import stored_totals
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.report import report
 from store.serving.resolving import refuse_threshold, resolved
@@ -47,10 +49,14 @@ Sketches = tuple[tuple[str, ...], str]  # sources and family
 class AnswerCache:
     """A store and its recent answers. Methods take the view of a session and the stream that it shows."""
 
-    def __init__(self, path: Path, raw: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, raw: Sequence[str] = (), streams: Set[str] | None = None, store: Store | None = None
+    ) -> None:
         self.path = path
+        self.streams = streams  # those that may be seen, None: all
         self._raw = tuple(raw)  # the folders whose files Audit may read
-        self.store = Store(path, wait=PATIENCE)
+        whole = store or Store(path, wait=PATIENCE)
+        self.store = whole if streams is None else whole.opened_to(streams)
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._under_way: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -80,7 +86,11 @@ class AnswerCache:
 
     def report(self) -> dict[str, Any]:
         """What `wane info` reports, without opening every payload."""
-        return self._once(("report",), lambda: report(self.path, check=False))
+        return self._once(("report",), lambda: report(self.path, check=False, streams=self.streams))
+
+    def checked_report(self) -> dict[str, Any]:
+        """What `wane info` reports, with every payload read."""
+        return report(self.path, streams=self.streams)
 
     def is_ready(self, view: View) -> bool:
         """Whether the sketches that answer the view are loaded. If not, the first answer may take seconds."""
@@ -267,7 +277,15 @@ class AnswerCache:
 
     def raw_files(self, stream: str) -> RawFiles:
         """The raw files that a stream was read from, and which of them are still there."""
-        return raw_files(self.path, stream, self._raw)
+        return raw_files(self.path, self._seen(stream), self._raw)
+
+    def hour_totals(self, stream: str) -> HourTotals | None:
+        """The exact totals that the store keeps of a stream; None where it has none."""
+        return stored_totals(self.path, self._seen(stream))
+
+    def _seen(self, stream: str) -> str:
+        """The name of a stream that may be seen; refuses any other."""
+        return self.store.catalogue(stream).stream(stream).name
 
     def exact(self, raw: RawFiles) -> Exact:
         """The events of the raw files. They stay in memory until those of other files are asked for."""

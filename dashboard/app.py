@@ -15,6 +15,7 @@ import streamlit as st
 
 from dashboard import components, notices, session, wording
 from dashboard.answer_cache import AnswerCache
+from dashboard.roles import ROLE
 from dashboard.screens import audit, compare, distribution, explore, health, leaderboard, top_values
 from dashboard.shared import shared_answers
 from sketches.errors import WaneError
@@ -37,7 +38,7 @@ Draw = Callable[[AnswerCache, Catalogue], None]
 def main(path: str, raw: Sequence[str] = ()) -> None:
     st.set_page_config("wane", MOON, layout="wide", initial_sidebar_state="auto")
     st.logo(NAME, size="large")
-    answers = shared_answers(path, raw)
+    answers = shared_answers(path, raw, st.context.headers.get(ROLE))
     pages = [
         _page(answers, explore.page, "Explore", ":material/monitoring:", "explore", default=True),
         _page(answers, leaderboard.page, "Leaderboard", ":material/trophy:", "leaderboard"),
@@ -65,6 +66,10 @@ def run(answers: AnswerCache, draw: Draw) -> None:
         return
     for problem in session.begin(catalogue):
         st.warning(problem, icon=":material/link_off:")
+    if not catalogue.streams and answers.streams is not None:
+        notices.empty("There is nothing here for you", "Whoever runs this dashboard can open streams to your role.")
+        watch(answers, catalogue)
+        return
     if not catalogue.streams:
         notices.empty(
             "This store is empty",

@@ -1,7 +1,8 @@
 """The gate in front of the server: every request passes it, for pages, scripts, websocket, health and metrics alike.
 
 In this order it asks: is the request for one of our names? Does it come from one of our pages? Has its sender logged
-in? `dashboard.access` has the rules, `dashboard.login` the token.
+in, and with whose token? `dashboard.access` has the rules, `dashboard.login` the tokens. Pages find the sender's role
+in a header, which nobody but the gate can set.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dashboard.access import Access
 from dashboard.headers import with_headers
 from dashboard.login import LASTS, Login, WrongTries, page, safe_path
+from dashboard.roles import ROLE, Role
 
 LOGIN: Final = "/_wane/login"
 HEALTH: Final = "/_stcore/health"  # says "ok" and no more: a container's health check has no token
@@ -36,7 +38,7 @@ class Gate:
 
     def admit(self, access: Access) -> None:
         self._access = access
-        self._login = Login(access.token) if access.token else None
+        self._logins = [(role, Login(role.token)) for role in access.visitors]
         self._wrong = WrongTries()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,10 +46,13 @@ class Gate:
             await self._app(scope, receive, send)
             return
         send = with_headers(send, self._policy)
-        refusal = self._refused(scope) or await self._asked_in(scope, receive)
+        refusal = self._refused(scope)
+        role: Role | None = None
         if refusal is None:
-            until_end = _until(receive, self._lasts(scope)) if scope["type"] == "websocket" else receive
-            await self._app(_without_origin(scope), until_end, send)
+            role, refusal = await self._asked_in(scope, receive)
+        if refusal is None:
+            until_end = _until(receive, self._known(scope)[1]) if scope["type"] == "websocket" else receive
+            await self._app(_vouched_for(scope, role), until_end, send)
         elif scope["type"] == "http":
             await refusal(scope, receive, send)
         else:
@@ -66,42 +71,45 @@ class Gate:
             return PlainTextResponse("This dashboard does not answer to pages of other sites.\n", 403)
         return None
 
-    async def _asked_in(self, scope: Scope, receive: Receive) -> Response | None:
-        """The answer to whoever has yet to log in, or is doing so."""
-        if self._login is None or scope["path"] == HEALTH:
-            return None
+    async def _asked_in(self, scope: Scope, receive: Receive) -> tuple[Role | None, Response | None]:
+        """The role of the sender, or the answer to whoever has yet to log in, or is doing so."""
+        if not self._logins or scope["path"] == HEALTH:
+            return None, None
         if scope["type"] == "http" and scope["path"] == LOGIN:
-            return await self._log_in(self._login, scope, receive)
-        if self._lasts(scope) > 0:
-            return None
+            return None, await self._log_in(scope, receive)
+        role, lasts = self._known(scope)
+        if lasts > 0:
+            return role, None
         shown = _bearer(scope)
         if shown is None:
-            return _page_or_line(scope, 401)
-        return self._judged(self._login, shown, scope)
+            return None, _page_or_line(scope, 401)
+        found = self._judged(shown, scope)
+        return (None, found) if isinstance(found, Response) else (found[0], None)
 
-    def _judged(self, login: Login, shown: str, scope: Scope) -> Response | None:
-        """None where this is the token; else a refusal, and the try is remembered."""
+    def _judged(self, shown: str, scope: Scope) -> tuple[Role, Login] | Response:
+        """Whose token this is; else a refusal, and the try is remembered."""
         sender = (scope.get("client") or ("",))[0]
         wait = self._wrong.wait(sender)
         if wait > 0:
             return _page_or_line(scope, 429, f"Too many wrong tries. Wait {math.ceil(wait)} s.", math.ceil(wait))
-        if login.is_token(shown):
-            return None
+        found = [one for one in self._logins if one[1].is_token(shown)]  # all are compared, whichever it is
+        if found:
+            return found[0]
         self._wrong.failed(sender)
         return _page_or_line(scope, 401, "That is not the token.")
 
-    async def _log_in(self, login: Login, scope: Scope, receive: Receive) -> Response:
+    async def _log_in(self, scope: Scope, receive: Receive) -> Response:
         if scope["method"] != "POST":
             return HTMLResponse(page(LOGIN, "/"), headers=_UNKEPT)
         form = await _form(receive)
         back_to = safe_path(form.get("back-to", "/"))
-        refusal = self._judged(login, form.get("token", ""), {**scope, "wane.back-to": back_to})
-        if refusal is not None:
-            return refusal
+        found = self._judged(form.get("token", ""), {**scope, "wane.back-to": back_to})
+        if isinstance(found, Response):
+            return found
         answer = RedirectResponse(back_to, 303, _UNKEPT)
         answer.set_cookie(
             self._cookie_name,
-            login.cookie(),
+            found[1].cookie(),
             max_age=LASTS,
             httponly=True,
             samesite="lax",
@@ -113,12 +121,15 @@ class Gate:
     def _cookie_name(self) -> str:
         return f"wane-{self._access.port}"  # a browser sends a host's cookies to all its ports
 
-    def _lasts(self, scope: Scope) -> float:
-        """For how many seconds the sender is still logged in by cookie."""
-        if self._login is None:
-            return math.inf
-        cookie = HTTPConnection(scope).cookies.get(self._cookie_name)
-        return 0.0 if cookie is None else self._login.expires(cookie)
+    def _known(self, scope: Scope) -> tuple[Role | None, float]:
+        """Whom the sender is logged in as by cookie, and for how many seconds still."""
+        if not self._logins:
+            return None, math.inf
+        cookie = HTTPConnection(scope).cookies.get(self._cookie_name, "")
+        for role, login in self._logins:
+            if (lasts := login.expires(cookie)) > 0:
+                return role, lasts
+        return None, 0.0
 
 
 _UNKEPT: Final = {"cache-control": "no-store"}
@@ -157,9 +168,14 @@ async def _form(receive: Receive) -> dict[str, str]:
     return {name: values[0] for name, values in fields.items()}
 
 
-def _without_origin(scope: Scope) -> Scope:
-    """The request without its origin, which was checked: Streamlit would ask other servers whether it is its own."""
-    return {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"origin"]}
+def _vouched_for(scope: Scope, role: Role | None) -> Scope:
+    """The request with the sender's role, whatever it says of that itself.
+
+    Its origin, which was checked, is left out: Streamlit would ask other servers whether it is its own.
+    """
+    ours = ROLE.encode()
+    kept = [(name, value) for name, value in scope["headers"] if name.lower() not in (b"origin", ours)]
+    return {**scope, "headers": [*kept, *([] if role is None else [(ours, role.name.encode())])]}
 
 
 def _until(receive: Receive, lasts: float) -> Receive:

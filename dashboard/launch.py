@@ -14,6 +14,7 @@ from typing import Final
 from dashboard import LOOPBACK
 from dashboard.access import Access
 from sketches.errors import WaneError
+from sketches.formatting import listed
 
 _LIGHT: Final = {
     "primaryColor": "#3b5bdb",
@@ -53,6 +54,10 @@ def serve(store: str | Path, access: Access, *, raw: Sequence[str] = (), verbose
     from dashboard.server import app  # noqa: PLC0415  it reads the settings that were just loaded
 
     app.admit(access)
+    if access.roles:
+        from dashboard.shared import shared_answers  # noqa: PLC0415  without roles, the server need not wait for it
+
+        shared_answers.admit(access.roles)
     for line in welcome(access):
         print(line, flush=True)  # noqa: T201  the command line's first words
     arguments = [str(Path(path).absolute()) for path in (store, *raw)]
@@ -67,9 +72,12 @@ def welcome(access: Access) -> list[str]:
     lines = [f"The dashboard is at {scheme}://{f'[{host}]' if ':' in host else host}:{access.port} until Ctrl-C."]
     if access.token:
         lines.append("Visitors log in with the token of --token-file.")
+    for role in access.roles:
+        seen = "all streams" if role.streams is None else listed(sorted(role.streams))
+        lines.append(f"Visitors with the token of {role.name} see {seen}.")
     if not access.is_local:
         lines.append(f"It listens at {access.host} and answers to addresses{_and_names(access)}.")
-        if not access.token:
+        if not access.visitors:
             lines.append("--insecure: everybody who can reach this machine sees everything.")
         elif not access.is_encrypted:
             lines.append("What is sent is not encrypted, the token included: --tls-cert, or a proxy with TLS, does it.")

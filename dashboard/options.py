@@ -20,13 +20,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--host",
         default=LOOPBACK,
         metavar="ADDRESS",
-        help=f"the address to listen at (default {LOOPBACK}, only this machine); any other needs --token-file or "
-        "--insecure",
+        help=f"the address to listen at (default {LOOPBACK}, only this machine); any other needs --token-file, "
+        "--access or --insecure",
     )
     add(
         "--token-file",
         metavar="FILE",
         help="who opens the dashboard must log in with the token in this file, a random word",
+    )
+    add(
+        "--access",
+        metavar="FILE",
+        help="who opens the dashboard must log in, and sees the streams that [access] in this settings file gives to "
+        "the role of his token",
     )
     add("--insecure", action="store_true", help="no log-in, although others can reach it: everybody sees everything")
     add(
@@ -58,6 +64,7 @@ def access_of(options: argparse.Namespace) -> Access:
         options.host,
         options.port,
         token_file=options.token_file,
+        access_file=options.access,
         insecure=options.insecure,
         allowed_hosts=options.allowed_host,
         certificate=options.tls_cert,

@@ -18,7 +18,7 @@ from sketches.estimate import Series
 from sketches.formatting import counted, listed, moment_text, percent_text
 from store.audit.exact import Exact
 from store.audit.raw_files import RawFiles, refusal
-from store.audit.totals import compare_totals, stored_totals
+from store.audit.totals import compare_totals
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.timeline import affected
 
@@ -118,7 +118,7 @@ def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles
 
 def _totals(answers: AnswerCache, stream: StoredStream, raw: RawFiles, exact: Exact) -> None:
     """Whether the exact totals of every hour, on which sums and means lean, are those of the files."""
-    totals = stored_totals(answers.store.path, stream.name)
+    totals = answers.hour_totals(stream.name)
     if totals is None or not raw.complete:
         return
     compared = compare_totals(totals, exact)

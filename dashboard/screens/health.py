@@ -23,7 +23,6 @@ from sketches.formatting import (
     size_text,
 )
 from store.serving.catalogue import Catalogue, StoredStream
-from store.serving.report import report
 from store.serving.staleness import source_states
 
 MOST_SOURCES = 30  # in the chart of lags
@@ -277,7 +276,7 @@ def _check(answers: AnswerCache) -> None:
     """A button that has every payload read: that takes a while."""
     if st.button("Check every sketch", icon=":material/verified:", help="Reads all sketches and checks each one."):
         with st.spinner("Reading and checking every sketch …"):
-            streams = report(answers.path)["streams"]
+            streams = answers.checked_report()["streams"]
         gaps = sum(len(stream["gaps"]) for stream in streams)
         sketches = sum(family["sketches"] for stream in streams for family in stream["families"])
         if gaps:

@@ -24,6 +24,7 @@ from ingest.driver.run_options import RunOptions
 from ingest.driver.settings import Settings, SettingsError, StreamSettings
 from ingest.driver.sketching import clock_of, empty_table, sketch_files
 from ingest.driver.spark import SparkError, spark_session
+from ingest.driver.stopping import stoppable
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.driver.summary import StreamOutcome, Summary
 from ingest.executor.columns import TOO_OLD
@@ -41,7 +42,7 @@ from store.writing.run import EPOCHS
 def run(settings: Settings, options: RunOptions, progress: Progress, session: SparkSession | None = None) -> Summary:
     """Carry out a run. Where one stream fails, the others are committed all the same; its outcome says why."""
     begun = time.perf_counter()
-    with run_lock(settings.store, options.wait), ExitStack() as stack:
+    with stoppable() as check_stopped, run_lock(settings.store, options.wait), ExitStack() as stack:
 
         @cache
         def spark() -> SparkSession:
@@ -61,6 +62,7 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
                     raise
                 except WaneError as error:
                     work.outcome.error = str(error)
+                check_stopped()
         committed = [run for run in runs if run is not None]
         generation = commit(settings.store, committed) if committed else None
         if committed:

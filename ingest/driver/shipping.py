@@ -1,9 +1,10 @@
 """Getting our code to Spark's workers, wherever they run.
 
 On this machine workers import our packages from where they are. On a cluster the job sends an archive of `sketches` and
-`ingest.executor`, and of nothing else. A worker unpacks it once, into a folder named for its content. Numba keeps its
-compiled kernels beside the code, so they serve the next worker and the next run too; from inside an archive they would
-be compiled each time. The module of a family that is not in `sketches` must be installed on the workers.
+`ingest.executor`, and of nothing else. A worker unpacks it once, into a folder named for its content, and again what is
+gone from there. Numba keeps its compiled kernels beside the code, so they serve the next worker and the next run too;
+from inside an archive they would be compiled each time. The module of a family that is not in `sketches` must be
+installed on the workers.
 """
 
 from __future__ import annotations
@@ -55,18 +56,34 @@ def on_workers(session: SparkSession, function: str, **arguments: Any) -> Work:
         return partial(getattr(worker, function), **arguments)
     sent = CloudPickleSerializer().dumps(arguments)
 
+    unpacked = unpacking()
+
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # This function is nested so that Spark sends its code, not its name: a worker cannot import anything yet.
         import importlib  # noqa: PLC0415
-        import os  # noqa: PLC0415
-        import pathlib  # noqa: PLC0415
-        import stat  # noqa: PLC0415
         import sys  # noqa: PLC0415
-        import tempfile  # noqa: PLC0415
-        import zipfile  # noqa: PLC0415
 
         from pyspark import SparkFiles  # noqa: PLC0415
         from pyspark.serializers import CloudPickleSerializer  # noqa: PLC0415
+
+        if "ingest.executor.worker" not in sys.modules:
+            sys.path.insert(0, unpacked(SparkFiles.get(archive)))
+        found = getattr(importlib.import_module("ingest.executor.worker"), function)
+        yield from found(batches, **CloudPickleSerializer().loads(sent))
+
+    return work
+
+
+def unpacking() -> Callable[[str], str]:
+    """A function that unpacks an archive, unless that was done, and gives the folder; nested for the same reason."""
+
+    def unpacked(archive: str) -> str:
+        import os  # noqa: PLC0415
+        import pathlib  # noqa: PLC0415
+        import shutil  # noqa: PLC0415
+        import stat  # noqa: PLC0415
+        import tempfile  # noqa: PLC0415
+        import zipfile  # noqa: PLC0415
 
         def private(folder: pathlib.Path) -> bool:
             """Whether the folder is ours and nobody else can write to it: only then is it safe to import from."""
@@ -76,18 +93,29 @@ def on_workers(session: SparkSession, function: str, **arguments: Any) -> Work:
                 return False
             return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
-        if "ingest.executor.worker" not in sys.modules:
-            folder = pathlib.Path(tempfile.gettempdir(), f"{pathlib.Path(archive).stem}-{os.getuid()}")
-            if not private(folder):
-                fresh = pathlib.Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
-                with zipfile.ZipFile(SparkFiles.get(archive)) as packed:
-                    packed.extractall(fresh)
-                try:
-                    fresh.rename(folder)
-                except OSError:  # another worker was faster, or the name is taken by somebody else
-                    folder = folder if private(folder) else fresh
-            sys.path.insert(0, str(folder))
-        found = getattr(importlib.import_module("ingest.executor.worker"), function)
-        yield from found(batches, **CloudPickleSerializer().loads(sent))
+        def there(file: pathlib.Path, size: int) -> bool:
+            return file.is_file() and file.stat().st_size == size
 
-    return work
+        folder = pathlib.Path(tempfile.gettempdir(), f"{pathlib.Path(archive).stem}-{os.getuid()}")
+        with zipfile.ZipFile(archive) as packed:
+            files = packed.infolist()
+            # What cleans temporary folders takes files that nobody has read for days, and leaves the folder.
+            if private(folder) and all(there(folder / file.filename, file.file_size) for file in files):
+                return str(folder)
+            fresh = pathlib.Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
+            packed.extractall(fresh)
+        try:
+            if not private(folder):
+                fresh.rename(folder)
+                return str(folder)
+            for file in files:  # one by one: other workers import from it meanwhile
+                if not there(folder / file.filename, file.file_size):
+                    (folder / file.filename).parent.mkdir(parents=True, exist_ok=True)
+                    (fresh / file.filename).replace(folder / file.filename)
+        except OSError:  # another worker was faster, or the name is taken by somebody else
+            if not private(folder) or not all(there(folder / file.filename, file.file_size) for file in files):
+                return str(fresh)
+        shutil.rmtree(fresh, ignore_errors=True)
+        return str(folder)
+
+    return unpacked

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +17,9 @@ from pyspark.sql import SparkSession
 
 from ingest.driver.java_start import LAUNCHER, java_options
 from ingest.driver.shipping import ROOT, ship
+from ingest.driver.spark_folder import spark_folder, temporary_files_in
 from ingest.driver.start_times import StartTimes
+from ingest.driver.stopping import kept_handlers
 from sketches.errors import WaneError
 
 _RAISED: Final = re.compile(r"^[ \t]*((?:\w+\.)*\w*(?:Error|Exception): .+)$", re.MULTILINE)
@@ -65,20 +66,20 @@ def spark_session(
     if shutil.which(_java()) is None:
         raise SparkError("Spark needs a Java runtime of version 17 or newer on the PATH or in JAVA_HOME")
     target = _with_retries(master or "local[*]")
-    with tempfile.TemporaryDirectory(prefix="wane-spark-") as folder:
+    with spark_folder() as folder:
         local = target.startswith("local") and not _submitted()
         _environment(local=local)
         chosen = _CONFIGURATION | {
-            "spark.sql.warehouse.dir": str(Path(folder, "warehouse")),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.driver.defaultJavaOptions": java_options(reads_rows=reads_rows),
         }
-        chosen |= {"spark.python.daemon.module": _DAEMON} if local else {}
+        chosen |= {"spark.python.daemon.module": _DAEMON, "spark.local.dir": str(folder)} if local else {}
         chosen |= {"spark.master": target} if master is not None or not _submitted() else {}
         chosen |= configuration or {}
-        log = Path(folder, "spark.log")
+        log = folder / "spark.log"
         start = start or StartTimes()
         try:
-            with _quiet(None if verbose else log):
+            with _quiet(None if verbose else log), temporary_files_in(folder), kept_handlers():
                 conf = SparkConf().setAll(list(chosen.items()))
                 SparkContext._ensure_initialized(conf=conf)
                 start.ended("Java")
@@ -91,7 +92,7 @@ def spark_session(
             if verbose:
                 session.sparkContext.setLogLevel("WARN")
             if not str(session.sparkContext.master).startswith("local"):
-                ship(session, Path(folder))
+                ship(session, folder)
             yield session
         finally:
             with suppress(Exception):  # where the JVM is gone, there is nothing to stop

@@ -6,7 +6,7 @@ Epochs count rows. How many different events these are, only sketches that forgi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -55,29 +55,32 @@ class _SourceTotals(NamedTuple):
     newest: int
 
 
-def report(path: Path, wait: float = WAIT, *, check: bool = True) -> dict[str, Any]:
+def report(path: Path, wait: float = WAIT, *, check: bool = True, streams: Set[str] | None = None) -> dict[str, Any]:
     """The whole store in one dictionary; reads and checks every payload, unless `check` is false.
 
     Without the check it reads no payload and counts inside DuckDB, so it is quick however many sketches there are. Its
     gaps are then only the sketches that were set aside and the epochs without a sketch, and `distinct` is None.
 
-    `runs` counts all runs. Each stream has its own last runs as a list, newest first.
+    `runs` counts all runs. Each stream has its own last runs as a list, newest first. `streams` are those that may be
+    seen; it tells of no others.
     """
     with connected(path, write=False, wait=wait) as connection:
         generation = generation_of(connection, path)
         open_ledger(connection)
-        runs = connection.execute("SELECT count(*) FROM all_runs").fetchall()[0][0]
         rows = connection.execute("FROM streams ORDER BY stream").fetchall()
-        streams = [
+        rows = [row for row in rows if streams is None or row[0] in streams]
+        names = [row[0] for row in rows]
+        runs = connection.execute("SELECT count(*) FROM all_runs WHERE stream IN $1", [names]).fetchall()[0][0]
+        found_streams = [
             _stream(connection, name, TimeUnit(numerator, denominator), epoch, settings, check=check)
             for name, numerator, denominator, epoch, settings in rows
         ]
         known = catalogue_in(connection, path).streams
-        for stream in streams:
+        for stream in found_streams:
             found = resolutions(connection, known[stream["stream"]])
             stream["resolution"] = [one.as_dict() | {"line": one.line()} for one in found]
     store = Store(path, wait=wait)
-    for stream in streams if check else ():
+    for stream in found_streams if check else ():
         found_events = distinct_events(store, stream["stream"])
         stream["distinct"] = _as_dict(found_events)
         if found_events is not None and found_events.seen is not None:
@@ -86,7 +89,7 @@ def report(path: Path, wait: float = WAIT, *, check: bool = True) -> dict[str, A
         "file_bytes": path.stat().st_size,
         "generation": generation,
         "runs": runs,
-        "streams": streams,
+        "streams": found_streams,
     }
 
 

@@ -6,8 +6,9 @@ Store("wane.duckdb").ask("calls", Question("sum", "exp:half_life=30m"))
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from store.serving import sql
 from store.serving.cached_reads import CachedReads
 from store.serving.catalogue import Catalogue, StoredStream, check_known
 from store.serving.epoch_ends import series_at_ends
+from store.serving.opened_streams import OpenedReads
 from store.serving.planner import Times, pick
 from store.serving.provenance import Answer, Provenance
 from store.serving.resolving import (
@@ -66,7 +68,13 @@ class Store:
     def __init__(self, path: str | Path, *, memory: int = MEMORY, wait: float = WAIT) -> None:
         self.path = Path(path)
         self._wait = wait
-        self._reads = CachedReads(self.path, memory, wait)
+        self._reads: CachedReads | OpenedReads = CachedReads(self.path, memory, wait)
+
+    def opened_to(self, streams: Set[str]) -> Store:
+        """This store for those who may see some streams: the others are not there. What was read is shared."""
+        store = copy(self)
+        store._reads = OpenedReads(self._reads, streams)
+        return store
 
     @contextmanager
     def held_open(self) -> Iterator[None]:

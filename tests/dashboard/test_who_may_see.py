@@ -189,6 +189,32 @@ def test_a_person_logs_in(closed: Server, browser: Browser) -> None:
     context.close()
 
 
+def test_a_role_sees_its_streams(store: Path, tmp_path: Path, browser: Browser) -> None:
+    """Through the real server: the page of a person with the token of one role names no stream of another."""
+    (tmp_path / "sales.token").write_text(TOKEN)
+    (tmp_path / "all.token").write_text(TOKEN[::-1])
+    (tmp_path / "wane.toml").write_text(
+        '[access.sales]\nstreams = ["latencies"]\ntoken_file = "sales.token"\n'
+        '[access.all]\nstreams = ["*"]\ntoken_file = "all.token"\n'
+    )
+    with serving(store, tmp_path / "log", "--access", str(tmp_path / "wane.toml")) as server:
+        shown = {}
+        for token in (TOKEN, TOKEN[::-1]):
+            context = browser.new_context(**WINDOW, extra_http_headers={"x-wane-role": "all"})
+            page = context.new_page()
+            page.goto(server.url(stream="calls"))
+            page.get_by_label("Token").fill(token)
+            page.get_by_role("button", name="Log in").click()
+            page.get_by_test_id("stMetricValue").first.wait_for()
+            page.get_by_text("live, generation").wait_for()
+            shown[token] = page.locator("body").inner_text()
+            context.close()
+    assert "ms" in shown[TOKEN]  # the unit of latencies
+    assert "pages" not in shown[TOKEN]
+    assert "loss" not in shown[TOKEN]
+    assert "loss" in shown[TOKEN[::-1]]  # what weights of calls are called
+
+
 def test_tls(store: Path, tmp_path: Path, browser: Browser) -> None:
     """With a certificate it serves https and nothing else: page, websocket, health, and a cookie for TLS alone."""
     cert, key = certificate(tmp_path)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from ingest.driver.shipping import write_archive
+from ingest.driver.shipping import unpacking, write_archive
 from tests.support.paths import ROOT
 
 IMPORTED = """
@@ -73,3 +74,40 @@ def test_the_same_code_makes_the_same_archive(archive: Path, tmp_path: Path) -> 
     again = write_archive(tmp_path / "again")
     assert again.name == archive.name
     assert again.read_bytes() == archive.read_bytes()
+
+
+def test_what_a_cleaner_took_is_unpacked_again(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All files, one file, a torn one: the folder is whole again; what others compiled beside it stays."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    unpack = unpacking()
+    folder = Path(unpack(str(archive)))
+    with zipfile.ZipFile(archive) as packed:
+        wanted = {file.filename: packed.read(file) for file in packed.infolist()}
+
+    def found() -> dict[str, bytes]:
+        return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.py")}
+
+    assert found() == wanted
+    (folder / "sketches/kernel.nbc").touch()
+    (folder / "sketches/events.py").unlink()
+    (folder / "sketches/family.py").write_bytes(b"")
+    assert Path(unpack(str(archive))) == folder
+    assert found() == wanted
+    for file in folder.rglob("*.py"):
+        file.unlink()
+    assert Path(unpack(str(archive))) == folder
+    assert found() == wanted
+    assert (folder / "sketches/kernel.nbc").exists()
+    assert [path.name for path in (tmp_path / "temporary").iterdir()] == [folder.name]
+
+
+def test_a_folder_that_others_can_write_to_is_not_imported_from(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever took the name first could put code there."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    folder = Path(unpacking()(str(archive)))
+    folder.chmod(0o777)
+    assert Path(unpacking()(str(archive))) != folder

@@ -1,0 +1,56 @@
+"""The folder in which a run keeps what Spark writes to the disk: its log, the code for workers, what it shuffles.
+
+It goes with the run. Where a run was killed, the next one removes it. A lock tells whether a run still lives: the
+operating system drops it when its process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+_PREFIX: Final = "wane-spark-"
+_LOCK: Final = "lock"
+
+
+@contextmanager
+def spark_folder() -> Iterator[Path]:
+    """A new folder that ends with the block; those of runs that were killed are removed first."""
+    _remove_left()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield folder
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Have Python's temporary files of this block in a folder: pyspark makes some that a kill would leave."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+def _remove_left() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # somebody else's, or one that just begins: it has no lock yet
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)
