@@ -12,6 +12,7 @@ from sketches.arrays import Ints
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series
 from sketches.family import Askable, Splittable
+from sketches.list_choices import confidence_left_out, widened
 from sketches.predicate import Predicate
 from sketches.question import Question
 from sketches.registry import families_with, family_of
@@ -77,19 +78,26 @@ def splittable(selection: Selection, by: str) -> Splittable:
 def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:
     """The answer of all groups that are not listed, as one: of the union of their events.
 
-    They have none above a threshold that is an aggregate of each group, or of all sources, of which they are some.
+    They have none above a threshold that is an aggregate of each group, or of all sources, of which they are some; and
+    no quantile where too many lists could have come of chance.
     """
-    (selection,), question = selected.selections, replace(selected.question, confidence=answer.split.each)
+    confidence, factor = confidence_left_out(answer.split, answer.listed, smallest=answer.smallest)
+    (selection,), question = selected.selections, replace(selected.question, confidence=confidence)
     if question.threshold is not None and (question.threshold.own or answer.by == SOURCE):
         return None
     if answer.by != SOURCE:
         listed = [place.value for place in answer.places]
         about = replace(question, where=question.where.and_also(Predicate.all_of([is_in_none(answer.by, listed)])))
-        return selected.told(askable_of(selection).answer(about))
-    assert selection.whole is not None
-    rest = [str(name) for name in answer.left_out]
-    askable = selection.whole.of(rest, every=False, repeats=selection.repeats)
-    return None if askable is None else selected.told(askable.answer(question))
+        found = askable_of(selection).answer(about)
+    else:
+        assert selection.whole is not None
+        rest = [str(name) for name in answer.left_out]
+        askable = selection.whole.of(rest, every=False, repeats=selection.repeats)
+        if askable is None:
+            return None
+        found = askable.answer(question)
+    careful = widened(found, factor, question)
+    return None if careful is None else selected.told(careful)
 
 
 def estimate_of(selected: Selected, question: Question) -> Estimate:

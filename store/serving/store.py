@@ -184,10 +184,10 @@ class Store:
     ) -> tuple[dict[Group, Series], SplitAnswer]:
         """The question at many as-of times for each of the groups that a split lists, and that split.
 
-        The intervals of all series hold as those of one series do, each by itself.
+        At every time the intervals of all groups hold together, whichever of them were listed for their size.
         """
         split = self.split(stream, question, by=by, sources=sources, top=top, smallest=smallest)
-        question = _of_one_group(question, by)
+        question = replace(_of_one_group(question, by), confidence=split.split.each)
         groups = [place.value for place in split.places]
         found: dict[Group, Series] = {}
         for group in groups:
@@ -196,7 +196,7 @@ class Store:
             else:
                 where = question.where.and_also(Predicate.all_of([is_in_group(by, group)]))
                 series, _ = self.series(stream, replace(question, where=where), as_of, sources=sources)
-            found[group] = series
+            found[group] = replace(series, confidence=split.split.confidence)
         return found, split
 
     def threshold_curve(

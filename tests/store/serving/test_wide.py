@@ -130,6 +130,30 @@ def test_the_intervals_of_a_thinned_split_hold_the_truth(thinned: Store, wide: W
     assert found.as_dict()["unseen_share"] == found.split.unseen_share
 
 
+@pytest.mark.parametrize(("groups", "top"), [(20, 10), (100, 50)])
+def test_what_a_list_leaves_out_holds_though_chance_made_the_list(tmp_path: Path, groups: int, top: int) -> None:
+    """Groups are equally large: those that the sample shows too large are listed, and the others look too small.
+
+    The series of the listed hold together as well.
+    """
+    rng, size, names = np.random.default_rng(groups), 30_000, [f"x{number}" for number in range(12)]
+    columns = {name: rng.integers(0, groups, size) for name in names}
+    wide = Wide(np.arange(size), np.arange(size), rng.random(size), np.ones(size, int), np.zeros(size, int), columns)
+    settings = {"fields": {name: name for name in names}, "field_kinds": dict.fromkeys(names, "integer")}
+    store = put(tmp_path / "w.duckdb", wide_parts(wide, ["a"], DAY, epsilon=0.3, detail=1), **settings)
+    missed = beside = 0
+    for name in names:
+        found = store.split(STREAM, Question("count"), by=name, top=top, others=True)
+        assert found.others is not None
+        rest = np.count_nonzero(~np.isin(columns[name], [place.value for place in found.places]))
+        missed += not found.others.lower <= rest <= found.others.upper
+        lines, _ = store.series_by(STREAM, Question("count"), [size - 1], name, top=2)
+        truths = {group: np.count_nonzero(columns[name] == group) for group in lines}
+        beside += not all(line.lower[0] <= truths[group] <= line.upper[0] for group, line in lines.items())
+    assert missed <= 1  # of 12 questions at 95%
+    assert beside <= 1
+
+
 def test_groups_that_the_sample_cannot_tell_apart_are_ties(tmp_path: Path) -> None:
     """Two of three groups are equally large."""
     size = 6_000
