@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,15 +24,22 @@ from store.serving.split_answer import BY_GROUP, SOURCE, family_by_source, group
 from store.serving.sql.aggregates import Measure
 from store.serving.sql.clauses import FORM, Clauses
 from store.serving.sql.conditions import Interval
-from store.serving.sql.sql_answer import SqlAnswer
-from store.serving.sql.statement import OMIT, STRICT, TIME, Contract, Reader, Statement, named_stream, stream_name
+from store.serving.sql.sql_answer import HAVING_UNDECIDED, ORDER_UNDECIDED, TOO_WIDE, SqlAnswer
+from store.serving.sql.statement import (
+    AS_OF,
+    OMIT,
+    STRICT,
+    TIME,
+    Contract,
+    Reader,
+    Statement,
+    named_stream,
+    stream_name,
+)
 from store.serving.sql.text import Text
 
 if TYPE_CHECKING:
     from store.serving.store import Store
-
-HAVING_UNDECIDED, ORDER_UNDECIDED, TOO_WIDE = "having_undecided", "order_undecided", "too_wide"
-AS_OF: Final = "as_of"
 
 
 def answer(store: Store, statement: str, now: datetime | None = None) -> SqlAnswer:
@@ -143,7 +150,7 @@ def _selected(store: Store, asked: Statement) -> SqlAnswer:
             notes.append(f"HAVING may hold for {counted(missed, 'more row')}, by their intervals")
     if asked.contract is not None:
         rows = _within(asked, asked.contract, intervals, keys, rows, marks, notes)
-    rows = _ordered(asked, intervals, rows, marks)
+    rows = _ordered(asked, keys, intervals, rows, marks)
     if asked.limit is not None and len(rows) > asked.limit:
         notes.append(f"{counted(len(rows) - asked.limit, 'more row is', 'more rows are')} beyond LIMIT")
         rows = rows[: asked.limit]
@@ -201,7 +208,8 @@ def _within(
     wide = np.zeros(len(keys), bool)
     for measure, one in zip(asked.measures[: asked.shown], intervals, strict=False):
         error = _errors(measure, one)
-        too_wide = ~(error <= contract.error) & ~np.isnan(one.value)
+        # Where there is no estimate, but an interval, all of it is open.
+        too_wide = ~(error <= contract.error) & ~np.isnan(one.lower)
         wide |= too_wide
         failed = rows[too_wide[rows]]
         if contract.otherwise == STRICT and len(failed):
@@ -232,13 +240,23 @@ def _errors(measure: Measure, one: Interval) -> Floats:
         return np.where(half == 0.0, 0.0, half / np.abs(one.value))
 
 
-def _ordered(asked: Statement, intervals: Sequence[Interval], rows: Rows, marks: dict[str, Flags]) -> Rows:
+def _places(keys: tuple[Any, ...]) -> Rows:
+    """The place of each key among all in their order; what is missing comes last."""
+    known = np.array([key is not None for key in keys], bool)
+    places = np.full(len(keys), len(keys), np.int64)
+    _, places[known] = np.unique(np.array(keys, object)[known], return_inverse=True)
+    return places
+
+
+def _ordered(
+    asked: Statement, keys: tuple[Any, ...], intervals: Sequence[Interval], rows: Rows, marks: dict[str, Flags]
+) -> Rows:
     """The rows in their order; those that may have another place by their intervals are marked."""
     if not asked.order:
         return rows
     sort_by = []
     for key in asked.order:
-        ranks: Any = rows if key.measure is None else intervals[key.measure].value[rows]
+        ranks: Any = _places(keys)[rows] if key.measure is None else intervals[key.measure].value[rows]
         upwards = -ranks if key.descending else ranks
         sort_by.append(np.where(np.isnan(upwards), np.inf, upwards) if key.measure is not None else upwards)
     first = asked.order[0].measure

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+MARKS: Final = ("having_undecided", "order_undecided", "too_wide")  # columns that say what the intervals leave open
+HAVING_UNDECIDED, ORDER_UNDECIDED, TOO_WIDE = MARKS
 _ENDS: Final = ("_lower", "_upper")
 
 
@@ -83,8 +85,10 @@ class SqlAnswer:
         """A column for people: limits are rounded outward."""
         measure, end = next(((name.removesuffix(end), end) for end in _ENDS if name.endswith(end)), (name, ""))
         for value in self.columns[name]:
-            if isinstance(value, bool):
+            if name in MARKS:
                 yield "yes" if value else ""
+            elif isinstance(value, bool):
+                yield str(value).lower()
             elif isinstance(value, float):
                 limits = limit_texts(value, value)
                 yield limits[end == "_upper"] if end and measure in self.answers else number_text(value)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
-from sqlglot import exp
+from sqlglot import TokenType, exp
 
 from sketches.arrays import Ints
 from sketches.decay import parse_decay
@@ -23,12 +23,13 @@ from store.serving.sql import values
 from store.serving.sql.aggregates import Aggregates, Measure
 from store.serving.sql.clauses import Clauses, Part
 from store.serving.sql.conditions import Condition, condition
+from store.serving.sql.sql_answer import MARKS
 from store.serving.sql.text import Text, only
 
 MOST_MEASURES: Final = 50
 MOST_TIMES: Final = 10_000  # of a series
 MOST_ROWS: Final = 1_000_000
-TIME: Final = "time"
+TIME, AS_OF = "time", "as_of"  # the columns of a series
 MARK, OMIT, STRICT = "MARK", "OMIT", "STRICT"
 
 
@@ -78,11 +79,13 @@ def stream_name(text: Text, select: exp.Select, known: list[str]) -> str:
     source = select.args.get("from_")
     if source is None:
         raise text.refusal(len(text.text), f"expected FROM and a stream: {', '.join(known)}")
+    if isinstance(source.this, exp.Subquery):
+        raise text.refusal(text.words[text.index(text.place_of("FROM") or 0) + 1].start, _one_stream(known))
     return named_stream(text, source.this, known)
 
 
 def named_stream(text: Text, node: exp.Expr, known: list[str]) -> str:
-    instead = f"FROM takes one stream by its name: {', '.join(known)}"
+    instead = _one_stream(known)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise text.refusal(node, instead)
     only(text, node, frozenset({"this"}), instead)
@@ -91,6 +94,10 @@ def named_stream(text: Text, node: exp.Expr, known: list[str]) -> str:
             node, f"there is no such stream; there are {', '.join(known)}{did_you_mean(node.name, known)}"
         )
     return node.name
+
+
+def _one_stream(known: list[str]) -> str:
+    return f"FROM takes one stream by its name: {', '.join(known)}"
 
 
 class Reader:
@@ -112,6 +119,7 @@ class Reader:
         self.aggregates = replace(asked, common=common)
         self.measures: list[Measure] = []
         self.names: dict[str, int] = {}
+        self.places: dict[str, int] = {}  # of what is selected, by its name
 
     def read(self) -> Statement:
         select = self.clauses.select
@@ -192,11 +200,17 @@ class Reader:
         part = self.clauses.own.get(clause.SOURCES)
         if part is None:
             return ()
-        node = self.text.part(part.begin, part.end, "sources like 'north', 'south'")
-        listed = node.expressions if isinstance(node, exp.Tuple) else [node]
-        if isinstance(node, exp.Paren):
-            listed = [node.this]
-        return tuple(values.string(self.text, one, "a source") for one in listed)
+        expected = "sources like 'north', 'south'"
+        first = self.text.index(part.begin)
+        words = [self.text.words[at] for at in range(first, self.text.index(part.end - 1) + 1)]
+        if words[0].token_type is TokenType.L_PAREN and self.text.closing(first) == first + len(words) - 1:
+            words = words[1:-1]
+        for number, word in enumerate(words):
+            if word.token_type is not (TokenType.COMMA if number % 2 else TokenType.STRING):
+                raise self.text.refusal(word.start, f"expected {expected}, each in single quotes")
+        if len(words) % 2 == 0:
+            raise self.text.refusal(part.begin, f"expected {expected}")
+        return tuple(word.text for word in words[::2])
 
     def _times(self) -> Ints | None:
         part = self.clauses.own.get(clause.EVERY)
@@ -292,6 +306,7 @@ class Reader:
             if name in columns:
                 raise self.text.refusal(item, f"two columns are called {name}; name one of them by AS")
             columns.append(name)
+            self.places.setdefault(name, self.text.place(item))
         if not self.measures:
             raise self.text.refusal(items[0], "expected an aggregate as well, like count(*)")
         return tuple(columns if key is None or key in columns else [key, *columns])
@@ -334,6 +349,8 @@ class Reader:
         instead = "ORDER BY takes aggregates, their names or the group, each with ASC or DESC"
         only(self.text, node, frozenset({"this", "desc", "nulls_first"}), instead)
         inner = node.this
+        if (nulls := self.text.place_of("NULLS")) is not None:
+            raise self.text.refusal(nulls, "rows without an answer come last")
         if isinstance(inner, exp.Literal):
             raise self.text.refusal(inner, instead)
         descending = bool(node.args.get("desc"))
@@ -350,7 +367,19 @@ class Reader:
             raise self.text.refusal(node, f"expected how many rows, from 1 to {MOST_ROWS:,}")
         return found
 
+    def _check_names(self, found: Statement) -> None:
+        """Refuse names under which one column of the answer would hide another."""
+        taken = {*MARKS} | ({TIME, AS_OF} if found.times is not None else set())
+        taken |= {found.key} if found.key is not None else set()
+        for measure in found.measures[: found.shown]:
+            for name in (measure.name, f"{measure.name}_lower", f"{measure.name}_upper"):
+                if name in taken:
+                    place = self.places.get(measure.name, measure.place)
+                    raise self.text.refusal(place, f"two columns are called {name}; name one of them by AS")
+                taken.add(name)
+
     def _check(self, found: Statement) -> None:
+        self._check_names(found)
         for measure in found.measures:
             lists = measure.column is not None
             if lists and (len(found.measures) > 1 or found.key != measure.column or found.order or found.limit):

@@ -20,7 +20,14 @@ _SHOWN: Final = 40  # characters of a word in a message
 _QUOTED: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _REFUSAL: Final = "the statement is refused at character"
 _OF_PREDICATE: Final = re.compile(r"the predicate cannot be read at character (\d+): (.*)", re.DOTALL)
-_WORDS: Final = {"joins": "JOIN", "locks": "FOR UPDATE", "alias": "another name", "laterals": "LATERAL"}
+_WORDS: Final = {
+    "joins": "JOIN",
+    "locks": "FOR UPDATE",
+    "alias": "another name",
+    "laterals": "LATERAL",
+    "direction": "FETCH",
+}
+_BRACES: Final = frozenset({TokenType.L_BRACE, TokenType.R_BRACE})
 _COMMENT: Final = frozenset({"--", "/*", "*/"})
 
 
@@ -75,6 +82,8 @@ class Text:
                 raise self.refusal(word.start, "this parenthesis closes nothing")
             if word.token_type is TokenType.SEMICOLON:
                 raise self.refusal(word.start, "one statement is answered at a time")
+            if word.token_type in _BRACES:
+                raise self.refusal(word.start, "braces mean nothing here")
             if word.token_type not in _QUOTED and self.text[word.start : word.start + 2] in _COMMENT:
                 raise self.refusal(word.start, "there are no comments")
 
@@ -149,6 +158,7 @@ class Text:
             raise self.refusal(begin, f"{expected} is nested too deep") from None
         if len(found) != 1 or found[0] is None:
             raise self.refusal(begin, f"expected {expected}")
+        found[0].meta.setdefault("start", begin)  # sqlglot knows no place of an interval
         return found[0]
 
     def part(self, begin: int, end: int, expected: str) -> exp.Expr:

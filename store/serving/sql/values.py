@@ -87,7 +87,7 @@ def decay(text: Text, node: exp.Expr) -> Decay:
         case exp.Literal(is_string=True):
             spec = str(node.this)
         case exp.Column(args={"this": exp.Identifier(this=str(name))}) if len(node.parts) == 1:
-            spec = name
+            spec = name.lower().replace("_", "-")
         case exp.Anonymous(this=str(name)):
             spec = _spec(text, name.lower().replace("_", "-"), node)
         case _:
