@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,14 @@ time = "t"
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal that is heard, also where a shell runs the tests in the background."""
+    with kept_handlers():
+        signal.signal(request.param, signal.default_int_handler)
+        yield request.param
+
+
 def test_no_half_of_the_streams_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
