@@ -82,7 +82,7 @@ def test_top_values_have_whiskers_and_ranks(view: View) -> None:
     assert any(trace["y"][0] != trace["y"][1] for trace in ranks["data"])
     answer = wane(view.command)
     assert [item["value"] for item in answer["items"]] == bars["labels"]
-    view.slide("Least share φ", "PageUp", 2)
+    view.slide("Least share φ", "PageUp", 1)
     view.page.wait_for_url(re.compile("share="))
     view.page.wait_for_function(
         "() => document.querySelector('.st-key-figure-top-values .js-plotly-plot')?.layout?.yaxis.ticktext.length < 10"

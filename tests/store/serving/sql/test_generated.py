@@ -129,7 +129,7 @@ def test_every_answers_as_a_series_does(store: Store, wide: Wide) -> None:
 
 
 def test_intervals_hold_the_exact_answers(store: Store, wide: Wide) -> None:
-    """At 95% some of 60 statements may miss. As they share one sample, misses come together; more than 8 are too many."""
+    """At 95% some of 60 may miss. They share one sample, so misses come together; more than 8 are too many."""
     rng, missed = np.random.default_rng(4), 0
     for _ in range(60):
         one = asked(rng, wide, alone=False)
