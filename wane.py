@@ -19,8 +19,8 @@ from sketches.question_options import add_options, seconds
 from sketches.vocabulary import EXAMPLES
 
 if TYPE_CHECKING:
+    from ingest.driver.configuration.settings import Settings
     from ingest.driver.dry_run import Preview
-    from ingest.driver.settings import Settings
     from sketches.units import TimeUnit
 
 
@@ -297,11 +297,11 @@ def _decay(options: argparse.Namespace) -> None:
 
 
 def _ingest(options: argparse.Namespace) -> int:
+    from ingest.driver.configuration.settings import SettingsError, read_settings
     from ingest.driver.job import run
     from ingest.driver.progress import Progress
     from ingest.driver.run_options import RunOptions
-    from ingest.driver.settings import SettingsError, read_settings
-    from ingest.driver.start_times import StartTimes, process_begun
+    from ingest.driver.session.start_times import StartTimes, process_begun
     from store import StoreBusyError
     from store.locks import RunningError
 
@@ -380,7 +380,7 @@ def _demo(options: argparse.Namespace) -> None:
     print(f"  wane info --store {store}")
     print(f"  wane dashboard --store {store}")
     if not options.no_dashboard:
-        from dashboard.access import Access
+        from dashboard.door.access import Access
         from dashboard.launch import serve
 
         serve(store, Access(port=options.port))

@@ -24,11 +24,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as spark_functions
 
 from benchmarks.report import publish, table
+from ingest.driver.configuration.settings import read_settings
 from ingest.driver.job import run
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import read_settings
-from ingest.driver.spark import spark_session
+from ingest.driver.session.spark import spark_session
 
 AZURE = Path(__file__).resolve().parents[2] / "shared" / "data" / "azure_vm_noise.parquet"
 START = 1_767_225_600

@@ -16,7 +16,7 @@ import numpy as np
 
 from sketches import Events, Question, Sample, parse_decay
 from sketches.arrays import Floats, Ints
-from sketches.sampling.ladder_parameters import DEFAULT_DETAIL
+from sketches.sampling.inclusion.ladder_parameters import DEFAULT_DETAIL
 from tests.support.thinned import Count
 
 WEIGHINGS: dict[str, Callable[[np.random.Generator, int], Ints]] = {

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from benchmarks.report import publish, table
 from benchmarks.streams import Batch, Generated
 from sketches import Events, Sample
-from sketches.sampling.ladder_parameters import LadderParameters
+from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.units import SECOND
 from store import InputFile, Run, SketchTables, Stream, commit, compact
 from store.writing.run import EPOCHS, SKETCHES

@@ -1,4 +1,4 @@
-"""The natural merge sort of `sketches.sampling.time_order` against the stable sorts of numpy and numba.
+"""The natural merge sort of `sketches.sampling.inclusion.time_order` against the stable sorts of numpy and numba.
 
 Each of them orders rows by (time, hash); repeated rows are then dropped. The orders are compared before they are timed.
 Run it on a quiet machine.
@@ -16,7 +16,7 @@ from numba import njit
 
 from benchmarks.report import best, publish, table
 from sketches.arrays import Ints, Words
-from sketches.sampling.time_order import drop_repeats, time_order
+from sketches.sampling.inclusion.time_order import drop_repeats, time_order
 
 HOUR = 3600
 GROUP_ROWS = (5, 20, 100, 1000, 3000)  # rows of one source in one epoch

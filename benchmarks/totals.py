@@ -26,7 +26,7 @@ from sketches import Events, Question, Sample
 from sketches.arrays import Floats, Ints
 from sketches.encoding.envelope import Writer
 from sketches.estimate import Item
-from sketches.sampling.slice_totals import SliceTotals
+from sketches.sampling.totals.slice_totals import SliceTotals
 
 DECAYS = ("exp:half_life=6h", "window:1d", "window:1h", "poly:alpha=1,unit=1h", "none")
 TAU = 100.0

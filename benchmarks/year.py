@@ -25,7 +25,7 @@ from benchmarks.report import publish, table
 from benchmarks.size import kept_by_formula, totals
 from benchmarks.streams import START, Batch
 from sketches import Events, Sample
-from sketches.sampling.ladder_parameters import LadderParameters
+from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.units import SECOND
 from store import InputFile, Run, SketchTables, Stream, commit
 from store.writing.run import EPOCHS, SKETCHES

@@ -13,9 +13,11 @@ from functools import partial
 
 import streamlit as st
 
-from dashboard import components, notices, session, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.roles import ROLE
+from dashboard import wording
+from dashboard.asking import session
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.door.roles import ROLE
+from dashboard.parts import components, notices
 from dashboard.screens import audit, compare, distribution, explore, health, leaderboard, top_values
 from dashboard.shared import shared_answers
 from sketches.errors import WaneError

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from dashboard import LOOPBACK
-from dashboard.access import Access
+from dashboard.door.access import Access
 from sketches.errors import WaneError
 from sketches.formatting import listed
 
@@ -109,14 +109,14 @@ def options(access: Access) -> dict[str, object]:
         "server_headless": True,
         "server_fileWatcherType": "none",
         "server_runOnSave": False,
-        "server_allowedHosts": [],  # Streamlit asks it for the websocket alone; `dashboard.gate` asks for everything
+        "server_allowedHosts": [],  # Streamlit asks it for the websocket alone; `door.gate` asks for everything
         "server_disconnectedSessionTTL": 30,
         "browser_gatherUsageStats": False,
         "logger_hideWelcomeMessage": True,  # for it Streamlit asks a public server for this machine's address
         "client_showErrorDetails": "none",
         "client_showErrorLinks": False,
         "client_toolbarMode": "viewer",
-        "global_disableWidgetStateDuplicationWarning": True,  # `dashboard.session.show` says why both are given
+        "global_disableWidgetStateDuplicationWarning": True,  # `dashboard.asking.session.show` says why both are given
         "runner_magicEnabled": False,
         "runner_postScriptGC": False,  # it costs all sessions 0.2 s after every redraw
         **{f"theme_light_{name}": value for name, value in _LIGHT.items()},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dashboard import LOOPBACK, PORT
 
 if TYPE_CHECKING:
-    from dashboard.access import Access
+    from dashboard.door.access import Access
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def access_of(options: argparse.Namespace) -> Access:
     """Who may open the dashboard, as the options say."""
-    from dashboard.access import access  # noqa: PLC0415  help does not need it
+    from dashboard.door.access import access  # noqa: PLC0415  help does not need it
 
     return access(
         options.host,

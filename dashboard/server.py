@@ -3,7 +3,7 @@
 Its pages tell the browser the root address of the server. Otherwise a browser that opens a page by its own address
 (/compare) first looks for the server below that address, and logs two errors before it tries the root. They also name
 the scripts that every page needs, which the browser would otherwise find out one after the other. Scripts are kept in
-memory: read from disk in pieces, some hundred of them take a second. In front of all of it stands `dashboard.gate`.
+memory: read from disk in pieces, some hundred of them take a second. In front of all of it stands `door.gate`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard.gate import Gate
-from dashboard.headers import content_policy
+from dashboard.door.gate import Gate
+from dashboard.door.headers import content_policy
 
 SCRIPTS: Final = Path(st.__file__).parent / "static" / "static"
 NEEDED: Final = (

@@ -11,9 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from dashboard.address import from_parameters
-from dashboard.answer_cache import AnswerCache
-from dashboard.roles import Role
+from dashboard.asking.address import from_parameters
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.door.roles import Role
 from sketches.errors import WaneError
 
 LOG: Final = logging.getLogger("wane.dashboard")
@@ -66,7 +66,7 @@ def warm_up(path: str, raw: Sequence[str] = ()) -> None:
     Where the store cannot be read or answered from, the page says so.
     """
     import_module("dashboard.app")
-    chart = import_module("dashboard.series_chart")
+    chart = import_module("dashboard.parts.series_chart")
     for role in shared_answers.roles:
         _prepare(shared_answers(path, raw, role), chart.series_chart)
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 
 from demo import calls, sensors
 from demo.calls import Calls
+from ingest.driver.configuration.settings import read_settings
 from ingest.driver.job import run as ingest
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import read_settings
-from ingest.driver.spark import spark_session
+from ingest.driver.session.spark import spark_session
 from sketches import Question, parse_decay
 from sketches.errors import WaneError
 from store import Store

@@ -48,7 +48,7 @@ def spark() -> Iterator[SparkSession]:
     home = os.environ.get("JAVA_HOME")
     if not shutil.which(str(Path(home, "bin", "java")) if home else "java"):
         missing("Java is missing: Spark needs a JRE of version 17 or newer on the PATH or in JAVA_HOME.")
-    from ingest.driver.spark import spark_session
+    from ingest.driver.session.spark import spark_session
 
     with spark_session("local[2]", reads_rows=False) as session:
         yield session

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 import wane
-from dashboard.view import View
-from ingest.driver.settings import _STREAM_KEYS, read_settings
+from dashboard.asking.view import View
+from ingest.driver.configuration.settings import _STREAM_KEYS, read_settings
 from sketches import papers
 from sketches.registry import FAMILIES
 from tests.support.paths import ROOT

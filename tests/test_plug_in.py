@@ -24,7 +24,7 @@ from wane import main
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ingest.driver.settings import Settings
+    from ingest.driver.configuration.settings import Settings
 
 DECAYS = ("none", "exp:half_life=20m", "window:10m", "poly:alpha=0.5,unit=10m")
 FAMILIES = 'unique = true\ndetail = 1\nfamilies = ["sample", "per-minute"]\n[streams.calls.per-minute]\nstep = 30\n'

@@ -8,11 +8,13 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, filters, notices, session, sidebar, time_range, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.components import Table
-from dashboard.series_chart import series_chart
-from dashboard.view import View
+from dashboard import wording
+from dashboard.asking import session
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.view import View
+from dashboard.parts import components, filters, notices, sidebar, time_range
+from dashboard.parts.components import Table
+from dashboard.parts.series_chart import series_chart
 from sketches.arrays import Flags, Floats, Ints
 from sketches.estimate import Series
 from sketches.formatting import counted, listed, moment_text, percent_text

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import components, filters, notices, session, sidebar, time_range, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.components import Table
+from dashboard import wording
+from dashboard.asking import session
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.view import MOST_COMPARED, View, largest_sources
 from dashboard.figures.lines import over_time
-from dashboard.series_chart import series_line
-from dashboard.view import MOST_COMPARED, View, largest_sources
+from dashboard.parts import components, filters, notices, sidebar, time_range
+from dashboard.parts.components import Table
+from dashboard.parts.series_chart import series_line
 from sketches.arrays import Ints
 from sketches.decay import parse_decay
 from sketches.durations import human_duration, parse_duration

@@ -9,13 +9,15 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, controls, filters, notices, session, sidebar, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.components import Table
+from dashboard import wording
+from dashboard.asking import session
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.measures import is_keyed
+from dashboard.asking.view import View
 from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, along
-from dashboard.measures import is_keyed
-from dashboard.view import View
+from dashboard.parts import components, controls, filters, notices, sidebar
+from dashboard.parts.components import Table
 from sketches.arrays import Floats
 from sketches.errors import WaneError
 from sketches.estimate import Curve

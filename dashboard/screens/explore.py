@@ -11,13 +11,15 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, filling, filters, groups, notices, session, sidebar, time_range, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.components import Table
+from dashboard import wording
+from dashboard.asking import filling, session
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.measures import is_keyed, splits
+from dashboard.asking.view import View
 from dashboard.figures.bars import ranking
-from dashboard.measures import is_keyed, splits
-from dashboard.series_chart import series_chart
-from dashboard.view import View
+from dashboard.parts import components, filters, groups, notices, sidebar, time_range
+from dashboard.parts.components import Table
+from dashboard.parts.series_chart import series_chart
 from sketches.arrays import Floats, Ints
 from sketches.errors import WaneError
 from sketches.estimate import Series

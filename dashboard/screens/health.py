@@ -7,10 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import components, controls, notices, session, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.components import Table
+from dashboard import wording
+from dashboard.asking import session
+from dashboard.asking.answer_cache import AnswerCache
 from dashboard.figures.bars import bars
+from dashboard.parts import components, controls, notices
+from dashboard.parts.components import Table
 from sketches.durations import human_duration
 from sketches.formatting import (
     calendar_time,

@@ -8,12 +8,14 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, filters, notices, session, sidebar, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.components import Table
+from dashboard import wording
+from dashboard.asking import session
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.measures import splits
+from dashboard.asking.view import View
 from dashboard.figures.bars import group_bars
-from dashboard.measures import splits
-from dashboard.view import View
+from dashboard.parts import components, filters, notices, sidebar
+from dashboard.parts.components import Table
 from sketches.decay import parse_decay
 from sketches.durations import human_duration, parse_duration
 from sketches.errors import WaneError

@@ -8,13 +8,15 @@ from typing import Any, Final
 import numpy as np
 import streamlit as st
 
-from dashboard import components, filters, notices, session, sidebar, wording
-from dashboard.answer_cache import AnswerCache
-from dashboard.components import Table
+from dashboard import wording
+from dashboard.asking import session
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.view import View, largest_sources
 from dashboard.figures.bars import ranking
 from dashboard.figures.matrix import matrix
 from dashboard.figures.ranks import slopes
-from dashboard.view import View, largest_sources
+from dashboard.parts import components, filters, notices, sidebar
+from dashboard.parts.components import Table
 from sketches.decay import parse_decay
 from sketches.errors import UnanswerableError
 from sketches.formatting import counted, percent_text

@@ -1,1 +1,3 @@
-"""What runs on the driver: settings, which files are new, Spark's session and jobs, the commit, the summary."""
+"""What runs on the driver: `job` is the whole run. It takes the settings (`configuration`), finds new `files`, lets
+Spark (`session`) sketch them (`sketching`), commits, and ends with a `summary`.
+"""

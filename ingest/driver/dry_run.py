@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ingest.driver.file_faults import looked_at
+from ingest.driver.configuration.settings import Settings, StreamSettings
+from ingest.driver.configuration.stream_kinds import checked_kinds
+from ingest.driver.files.file_faults import looked_at
 from ingest.driver.job import chosen_streams, start_spark
 from ingest.driver.progress import Progress
 from ingest.driver.reading import ParquetReading
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings, StreamSettings
 from ingest.driver.sketching import Reading, choose_reading, worker_settings
-from ingest.driver.stream_kinds import checked_kinds
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.executor.chunk import sorted_labels
 from ingest.executor.columns import CheckedRows, check

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from ingest.driver.input_files import FoundFile
+from ingest.driver.configuration.settings import Settings, SettingsError, StreamSettings
+from ingest.driver.files.input_files import FoundFile
 from ingest.driver.progress import Progress
 from ingest.driver.reading import plain_columns
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings, SettingsError, StreamSettings
+from ingest.driver.session.spark import SparkError, spark_session
+from ingest.driver.session.stopping import stoppable
 from ingest.driver.sketching import clock_of, empty_table, sketch_files
-from ingest.driver.spark import SparkError, spark_session
-from ingest.driver.stopping import stoppable
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.driver.summary import StreamOutcome, Summary
 from ingest.executor.columns import TOO_OLD

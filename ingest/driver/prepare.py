@@ -1,7 +1,7 @@
 """Ingests a few rows once, so that no later run waits for what a first one compiles: python -m ingest.driver.prepare
 
 It leaves byte code of all that ingest imports, numba's compiled kernels of every family, and an archive of the Java
-classes that Spark loads (see `ingest.driver.java_start`).
+classes that Spark loads (see `ingest.driver.session.java_start`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.driver.java_start import CLASSES, NO_OPTIMISING
+from ingest.driver.configuration.settings import read_settings
+from ingest.driver.configuration.stream_settings import keywords_of
 from ingest.driver.job import run
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import read_settings
-from ingest.driver.stream_settings import keywords_of
+from ingest.driver.session.java_start import CLASSES, NO_OPTIMISING
 from sketches.registry import FAMILIES
 
 _ROWS: Final = 3_000

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ingest.driver.start_times import StartTimes
+from ingest.driver.session.start_times import StartTimes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

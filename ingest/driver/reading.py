@@ -22,11 +22,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as spark_functions
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ingest.driver.file_faults import parquet_heads
-from ingest.driver.settings import SettingsError, StreamSettings
-from ingest.driver.shipping import on_workers
-from ingest.driver.spark import first_line
-from ingest.driver.text_files import alike_headers, reader_options
+from ingest.driver.configuration.settings import SettingsError, StreamSettings
+from ingest.driver.files.file_faults import parquet_heads
+from ingest.driver.files.text_files import alike_headers, reader_options
+from ingest.driver.session.shipping import on_workers
+from ingest.driver.session.spark import first_line
 from ingest.executor.worker import RowGroup
 from ingest.executor.worker_settings import WorkerSettings
 from sketches.event_rules import ROLES, PlainColumn

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ingest.driver.file_faults import damaged_files, looked_at
-from ingest.driver.input_files import FoundFile, unchanged
+from ingest.driver.configuration.settings import SettingsError, StreamSettings
+from ingest.driver.configuration.stream_kinds import StreamKinds, checked_kinds
+from ingest.driver.files.file_faults import damaged_files, looked_at
+from ingest.driver.files.input_files import FoundFile, unchanged
 from ingest.driver.progress import Progress
 from ingest.driver.reading import ParquetReading, SparkReading, read_parquet, read_with_spark
-from ingest.driver.settings import SettingsError, StreamSettings
-from ingest.driver.shipping import on_workers
-from ingest.driver.spark import JobError, first_line
-from ingest.driver.stream_kinds import StreamKinds, checked_kinds
+from ingest.driver.session.shipping import on_workers
+from ingest.driver.session.spark import JobError, first_line
 from ingest.executor.columns import Conversion
 from ingest.executor.tally import Tally
 from ingest.executor.worker import merge

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ingest.driver.input_files import FoundFile, Inputs, compare, find_files
+from ingest.driver.configuration.settings import SettingsError, StreamSettings
+from ingest.driver.configuration.stream_kinds import StreamKinds
+from ingest.driver.configuration.stream_settings import fixed_part
+from ingest.driver.files.input_files import FoundFile, Inputs, compare, find_files
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import SettingsError, StreamSettings
-from ingest.driver.stream_kinds import StreamKinds
-from ingest.driver.stream_settings import fixed_part
 from ingest.driver.summary import StreamOutcome
 from ingest.executor.worker_settings import EarlierEpochs
 from sketches.errors import WaneError

@@ -19,20 +19,20 @@ from sketches.family import Askable
 from sketches.fields import KnownField
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.question import Question
-from sketches.sampling.curves import all_at_once, quantile_curve, threshold_curve
-from sketches.sampling.estimators import answer
-from sketches.sampling.faint import magnified
-from sketches.sampling.field_values import field_of, kind_of, of_which_known, with_measures
-from sketches.sampling.horvitz_thompson import largest_unseen
-from sketches.sampling.inquiry import Estimates, Inquiry
-from sketches.sampling.joins import inner_product
-from sketches.sampling.ladder_parameters import LadderParameters
-from sketches.sampling.last_events import over_last_events
-from sketches.sampling.nested_sample import NO_CUT
-from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.rows_seen import rows_seen
+from sketches.sampling.answers.curves import all_at_once, quantile_curve, threshold_curve
+from sketches.sampling.answers.estimators import answer
+from sketches.sampling.answers.faint import magnified
+from sketches.sampling.answers.joins import inner_product
+from sketches.sampling.answers.last_events import over_last_events
+from sketches.sampling.answers.rows_seen import rows_seen
+from sketches.sampling.estimation.field_values import field_of, kind_of, of_which_known, with_measures
+from sketches.sampling.estimation.horvitz_thompson import largest_unseen
+from sketches.sampling.estimation.inquiry import Estimates, Inquiry
+from sketches.sampling.estimation.poisson_sample import PoissonSample
+from sketches.sampling.estimation.side_by_side import side_by_side
+from sketches.sampling.inclusion.ladder_parameters import LadderParameters
+from sketches.sampling.inclusion.nested_sample import NO_CUT
 from sketches.sampling.sample_parameters import SampleParameters
-from sketches.sampling.side_by_side import side_by_side
 
 FAMILY = "sample"
 _MOST_TIMES: Final = 1000  # of a series that are answered at once: what is held in memory then has an end

@@ -21,12 +21,12 @@ from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
-from sketches.sampling.nested_sample import NO_CUT, NestedSample
-from sketches.sampling.range_sample import LEVELS
-from sketches.sampling.restriction import COLUMNS
+from sketches.sampling.estimation.restriction import COLUMNS
+from sketches.sampling.estimation.side_by_side import sample_of_copies
+from sketches.sampling.inclusion.nested_sample import NO_CUT, NestedSample
+from sketches.sampling.inclusion.range_sample import LEVELS
+from sketches.sampling.layout.whole_bodies import whole_bodies
 from sketches.sampling.sample_parameters import SampleParameters
-from sketches.sampling.side_by_side import sample_of_copies
-from sketches.sampling.whole_bodies import whole_bodies
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import AGGREGATES
 

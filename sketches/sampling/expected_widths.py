@@ -3,8 +3,8 @@
 Level i of a stream's ladder holds the newest `capacity`·2^i events with probability 2^-i. So the probability π with
 which an event was kept follows from how many events of the stream are newer, and the variance Σ f²·(1/π - 1) of a
 decayed sum from the totals alone. Where rows were counted exactly, only what f varies within an hour is left of it:
-`sketches.sampling.leaned_answers` says of which answers. All else is the usual width of an interval for that variance,
-at the prior shares of `sketches.holdings`.
+`leaned_answers` says of which answers. All else is the usual width of an interval for that variance, at the
+prior shares of `sketches.holdings`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sketches.holdings import DISTINCT, SPREAD, Holdings, measured_share, restri
 from sketches.predicate import Predicate
 from sketches.promise import Built
 from sketches.question import Question
-from sketches.sampling.integral_decay import zero_or_one
-from sketches.sampling.ladder_parameters import ALL, DEFAULT_DETAIL, LadderParameters
-from sketches.sampling.row_totals import slices_by_source
+from sketches.sampling.expiry.integral_decay import zero_or_one
+from sketches.sampling.inclusion.ladder_parameters import ALL, DEFAULT_DETAIL, LadderParameters
 from sketches.sampling.sample_bytes import COUNTED_FORMAT
 from sketches.sampling.sample_parameters import SampleParameters
+from sketches.sampling.totals.row_totals import slices_by_source
 from sketches.special_functions import ndtri
 
 # How much wider intervals are than 2·z standard deviations; that of sums and counts is 1.0. To measure again: set these

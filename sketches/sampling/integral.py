@@ -22,14 +22,14 @@ from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
 from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.sampling.expected_widths import integral_width
-from sketches.sampling.expiry_sample import NOTHING_SEEN, ExpirySample
-from sketches.sampling.integral_answers import Asked, flat, refuse_kind
-from sketches.sampling.integral_decay import ages_at, zero_or_one
-from sketches.sampling.integral_parameters import IntegralParameters
-from sketches.sampling.nested_sample import NO_CUT
-from sketches.sampling.range_sample import LEVELS
+from sketches.sampling.expiry.expiry_sample import NOTHING_SEEN, ExpirySample
+from sketches.sampling.expiry.integral_answers import Asked, flat, refuse_kind
+from sketches.sampling.expiry.integral_decay import ages_at, zero_or_one
+from sketches.sampling.expiry.integral_parameters import IntegralParameters
+from sketches.sampling.expiry.survivors import Copies, Survivors
+from sketches.sampling.inclusion.nested_sample import NO_CUT
+from sketches.sampling.inclusion.range_sample import LEVELS
 from sketches.sampling.sample_parameters import SampleParameters
-from sketches.sampling.survivors import Copies, Survivors
 from sketches.units import SECOND, TimeUnit
 
 _AGGREGATES = (

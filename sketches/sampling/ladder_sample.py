@@ -15,13 +15,13 @@ from sketches.events import Extremes, Kind, Labels
 from sketches.fields import Known
 from sketches.refusals import mergeable
 from sketches.sampling.epoch_sample import EpochSample
-from sketches.sampling.known_totals import KnownTotals
-from sketches.sampling.ladder import NO_CUT, Cuts, LadderRows, inclusion_probabilities
-from sketches.sampling.ladder_parameters import LadderParameters
-from sketches.sampling.poisson_sample import PoissonSample
-from sketches.sampling.row_totals import RowTotals
-from sketches.sampling.sampling_number import shortened
-from sketches.sampling.strata import Strata
+from sketches.sampling.estimation.poisson_sample import PoissonSample
+from sketches.sampling.inclusion.ladder import NO_CUT, Cuts, LadderRows, inclusion_probabilities
+from sketches.sampling.inclusion.ladder_parameters import LadderParameters
+from sketches.sampling.inclusion.sampling_number import shortened
+from sketches.sampling.inclusion.strata import Strata
+from sketches.sampling.totals.known_totals import KnownTotals
+from sketches.sampling.totals.row_totals import RowTotals
 
 
 class Facts(NamedTuple):

@@ -23,9 +23,9 @@ from sketches.event_rules import MAX_TIME, MAX_VALUE, MOST_FIELDS
 from sketches.events import Extremes, Kind, Labels
 from sketches.fields import FieldKind, Known, KnownField, name_fault
 from sketches.sampling.askable_sample import FAMILY
-from sketches.sampling.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows
-from sketches.sampling.ladder_parameters import LadderParameters
-from sketches.sampling.row_totals import RowTotals
+from sketches.sampling.inclusion.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows
+from sketches.sampling.inclusion.ladder_parameters import LadderParameters
+from sketches.sampling.totals.row_totals import RowTotals
 from sketches.units import TimeUnit
 
 SAMPLE_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch

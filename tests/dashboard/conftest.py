@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from demo import calls
+from ingest.driver.configuration.settings import Settings, read_settings
 from ingest.driver.job import run
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings, read_settings
 from ingest.driver.summary import Summary
 from tests.support.browser import FLAGS, WINDOW, Server, View, chromium, serving
 from tests.support.paths import missing

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.health_check import health_address
-from tests.dashboard.unit.test_access import TOKEN, certificate
+from tests.dashboard.unit.door.test_access import TOKEN, certificate
 from tests.support import dashboard_stores
 from tests.support.browser import PAGES, WINDOW, Server, View, serving, unchecked
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.driver.java_start import java_options
+from ingest.driver.session.java_start import java_options
 from tests.support.paths import ROOT
 from tests.support.runs import BOTH, configure, expected, ingest, outcome_of, stored, wane, write
 from tests.support.streams import STREAMS

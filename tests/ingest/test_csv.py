@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from ingest.driver.settings import Settings
+from ingest.driver.configuration.settings import Settings
 from sketches import Sample
 from store.audit.raw_events import link, load
 from store.audit.raw_files import raw_files

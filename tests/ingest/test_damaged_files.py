@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.driver.settings import read_settings
+from ingest.driver.configuration.settings import read_settings
 from tests.support.runs import configure, ingest, table_of, totals, write
 from tests.support.streams import STREAMS
 

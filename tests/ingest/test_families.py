@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ingest.driver import reading, sketching
-from ingest.driver.settings import Settings
+from ingest.driver.configuration.settings import Settings
 from sketches import Events, Question
 from sketches.digests.decayed_masses import Masses
 from sketches.digests.exponential import Exponential

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.driver.input_files import find_files
+from ingest.driver.configuration.settings import Settings
+from ingest.driver.configuration.stream_kinds import StreamKinds, checked_kinds
+from ingest.driver.files.input_files import find_files
 from ingest.driver.reading import ParquetReading
-from ingest.driver.settings import Settings
 from ingest.driver.sketching import choose_reading
-from ingest.driver.stream_kinds import StreamKinds, checked_kinds
 from ingest.executor.columns import Conversion, check
 from ingest.executor.field_columns import fields_of
 from ingest.executor.worker import read_row_group

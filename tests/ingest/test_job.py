@@ -20,7 +20,7 @@ from ingest.driver.job import run
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
 from sketches import Question, Sample
-from sketches.sampling.ladder import worth_keeping
+from sketches.sampling.inclusion.ladder import worth_keeping
 from store import Store
 from store.locks import RunningError, run_lock
 from store.serving.report import report

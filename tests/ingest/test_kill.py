@@ -25,7 +25,7 @@ from tests.support.streams import STREAMS, Stream
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ingest.driver.settings import Settings
+    from ingest.driver.configuration.settings import Settings
 
 MORE = int(os.environ.get("WANE_KILLS", "1"))
 DRIVERS, WORKERS = 2 * MORE, 4 * MORE  # a driver takes as long as Spark takes to start

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.driver.settings import Settings, read_settings
+from ingest.driver.configuration.settings import Settings, read_settings
 from ingest.driver.summary import Summary
 from sketches import Sample
 from sketches.events import Kind

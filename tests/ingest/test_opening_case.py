@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from ingest.driver.settings import read_settings
+from ingest.driver.configuration.settings import read_settings
 from sketches.question import Question
 from store.audit.exact import Exact
 from store.audit.raw_files import raw_files

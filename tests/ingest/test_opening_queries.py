@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from ingest.driver.settings import read_settings
+from ingest.driver.configuration.settings import read_settings
 from tests.support.runs import ingest
 from wane import main
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.driver.settings import Settings
+from ingest.driver.configuration.settings import Settings
 from sketches import Question
 from store import Store
 from store.serving.catalogue import Rejected, StoredStream

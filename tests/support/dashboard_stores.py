@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sketches.sampling import segments
+from sketches.sampling.layout import segments
 from sketches.units import SECOND
 from store import InputFile, Run, SketchTables, Stream, commit
 from store.keys import Span

@@ -17,10 +17,10 @@ from typing import Final
 
 import numpy as np
 
-from dashboard.address import from_parameters, to_parameters
-from dashboard.answer_cache import AnswerCache
-from dashboard.view import View
-from ingest.driver.settings import read_settings
+from dashboard.asking.address import from_parameters, to_parameters
+from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.view import View
+from ingest.driver.configuration.settings import read_settings
 from sketches.decay import parse_decay
 from sketches.encoding.envelope import open_envelope, seal
 from sketches.errors import WaneError

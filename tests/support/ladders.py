@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sketches import Events, Sample
 from sketches.hashing import event_hashes, salt
-from sketches.sampling.ladder import NO_CUT
-from sketches.sampling.ladder_parameters import LadderParameters
+from sketches.sampling.inclusion.ladder import NO_CUT
+from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.units import SECOND
 from tests.support.ladder_oracle import Event, LadderOracle, Row, number
 

@@ -23,7 +23,7 @@ from sketches.estimate import Series
 from sketches.family import Repeats
 from sketches.predicate import Predicate, Range
 from sketches.sampling.askable_sample import AskableSample
-from sketches.sampling.row_totals import RowTotals
+from sketches.sampling.totals.row_totals import RowTotals
 from tests.support.thinned import ALLOWED, Count
 
 HOUR: Final = 3_600

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.driver.configuration.settings import Settings, read_settings
 from ingest.driver.job import run
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings, read_settings
 from ingest.driver.summary import Summary
 from sketches import Events, Integral, Sample
 from sketches.family import Sketch

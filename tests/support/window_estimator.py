@@ -23,10 +23,10 @@ from sketches.estimate import Estimate, Item
 from sketches.events import Kind
 from sketches.papers import SENSOR_SKETCHES
 from sketches.question import DEFAULT_TOP, NEEDS_ORDER, Question
-from sketches.sampling.estimators import answer as horvitz_thompson_answer
-from sketches.sampling.inquiry import Inquiry
-from sketches.sampling.nested_sample import NestedSample, starts_of
-from sketches.sampling.range_sample import LEVEL_PROBABILITY, range_sample
+from sketches.sampling.answers.estimators import answer as horvitz_thompson_answer
+from sketches.sampling.estimation.inquiry import Inquiry
+from sketches.sampling.inclusion.nested_sample import NestedSample, starts_of
+from sketches.sampling.inclusion.range_sample import LEVEL_PROBABILITY, range_sample
 
 if TYPE_CHECKING:
     from sketches.sampling.epoch_sample import EpochSample

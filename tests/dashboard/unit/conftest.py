@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard import app
-from dashboard.answer_cache import AnswerCache
+from dashboard.asking.answer_cache import AnswerCache
 from sketches.registry import FAMILIES
 from sketches.units import SECOND
 from store import Run, SketchTables, Stream, commit

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import answer_cache, app
+from dashboard import app
+from dashboard.asking import answer_cache
 from tests.support import dashboard_stores
 from tests.support.dashboard_stores import CALLS, NOTHING, SCRIPT, SITES
 from tests.support.pages import PAGES, address, asked, charts, fine, labelled, metric, opened, text_of

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dashboard import app
-from dashboard.answer_cache import SHARES
+from dashboard.asking.answer_cache import SHARES
 from sketches.decay import parse_decay
 from sketches.estimate import Curve, Series
 from sketches.question import Question

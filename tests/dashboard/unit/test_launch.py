@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from dashboard import launch
-from dashboard.access import Access
+from dashboard.door.access import Access
 from dashboard.launch import ServeError, options
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dashboard import app, components
-from dashboard.view import View
+from dashboard import app
+from dashboard.asking.view import View
+from dashboard.parts import components
 from sketches.formatting import number_text
 from sketches.predicate import Predicate
 from sketches.question import Question

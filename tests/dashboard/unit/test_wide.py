@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import wane
-from dashboard import app, filters, wording
-from dashboard.address import from_parameters
-from dashboard.command import command
-from dashboard.view import View
+from dashboard import app, wording
+from dashboard.asking.address import from_parameters
+from dashboard.asking.command import command
+from dashboard.asking.view import View
+from dashboard.parts import filters
 from sketches.predicate import Predicate
 from sketches.question import Question
 from store import Store

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.driver.configuration.settings import Settings
 from ingest.driver.dry_run import Preview, preview
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings
 from store import Run, SketchTables, Stream, commit
 from tests.support.runs import configure, write
 from tests.support.stores import EPOCH, NOON, STREAM, parts

@@ -9,9 +9,9 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
+from ingest.driver.configuration.settings import Settings, SettingsError, read_settings
+from ingest.driver.configuration.stream_kinds import StreamKinds, checked_kinds
 from ingest.driver.run_options import RunOptions
-from ingest.driver.settings import Settings, SettingsError, read_settings
-from ingest.driver.stream_kinds import StreamKinds, checked_kinds
 from ingest.driver.stream_work import find_work
 from sketches import Events, Histogram
 from sketches.event_rules import ROLES

@@ -20,7 +20,7 @@ from sketches.decay import EXAMPLES, Decay, DecayClass, parse_decay
 from sketches.decay.base import Cut
 from sketches.decay.functions import ExponentialDecay, NoDecay, Table, Window
 from sketches.errors import DecayError, UnanswerableError
-from sketches.sampling.horvitz_thompson import TOLERANCE
+from sketches.sampling.estimation.horvitz_thompson import TOLERANCE
 from sketches.sampling.integral import Integral
 from sketches.units import TimeUnit
 from tests.support.oracle import Oracle

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from sketches import Events, Question, Sample, parse_decay
 from sketches.sampling.askable_sample import AskableSample
 from sketches.sampling.epoch_sample import EpochSample
-from sketches.sampling.intervals import Total
+from sketches.sampling.estimation.intervals import Total
 from tests.support import window_estimator
 from tests.support.coverage import Tally, build, build_epoch, questions_for, tally
 from tests.support.oracle import Oracle

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sketches import Events, Question, parse_decay
+from sketches.sampling.expiry.integral_parameters import IntegralParameters
+from sketches.sampling.inclusion.nested_sample import NO_CUT
 from sketches.sampling.integral import Integral
-from sketches.sampling.integral_parameters import IntegralParameters
-from sketches.sampling.nested_sample import NO_CUT
 from sketches.sampling.sample_parameters import SampleParameters
 from sketches.units import SECOND
 

@@ -14,9 +14,9 @@ from sketches import Events, Question, guarantees
 from sketches.errors import DecayError, IncompatibleError, QuestionError, UnanswerableError, WaneError
 from sketches.predicate import Predicate, Range
 from sketches.question import Counting
+from sketches.sampling.expiry.integral_decay import NEVER
+from sketches.sampling.inclusion.range_sample import LEVELS
 from sketches.sampling.integral import Integral
-from sketches.sampling.integral_decay import NEVER
-from sketches.sampling.range_sample import LEVELS
 from sketches.units import TimeUnit
 from tests.support.oracle import Oracle
 from tests.support.streams import STREAMS, Stream

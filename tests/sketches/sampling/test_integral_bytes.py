@@ -14,9 +14,9 @@ from sketches import Question
 from sketches.encoding.envelope import FORMAT_VERSION, load, open_envelope, seal
 from sketches.errors import CorruptError, WaneError
 from sketches.event_rules import MAX_TIME
+from sketches.sampling.expiry.integral_decay import NEVER
+from sketches.sampling.inclusion.nested_sample import NO_CUT
 from sketches.sampling.integral import Integral
-from sketches.sampling.integral_decay import NEVER
-from sketches.sampling.nested_sample import NO_CUT
 from tests.sketches.sampling.test_integral import events
 from tests.sketches.sampling.test_integral_figures import OVER_AGE, events_of, parameters
 from tests.support.streams import STREAMS

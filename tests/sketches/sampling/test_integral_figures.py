@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from sketches import Events, Question, parse_decay
 from sketches.hashing import event_hashes, salt
+from sketches.sampling.expiry.integral_decay import NEVER, zero_or_one
+from sketches.sampling.expiry.integral_parameters import IntegralParameters
+from sketches.sampling.inclusion.nested_sample import NO_CUT
+from sketches.sampling.inclusion.range_sample import PRIME, STEP
 from sketches.sampling.integral import Integral
-from sketches.sampling.integral_decay import NEVER, zero_or_one
-from sketches.sampling.integral_parameters import IntegralParameters
-from sketches.sampling.nested_sample import NO_CUT
-from sketches.sampling.range_sample import PRIME, STEP
 from sketches.sampling.sample_parameters import SampleParameters
 from sketches.units import SECOND
 

@@ -15,8 +15,8 @@ from sketches.errors import CorruptError, EventError, IncompatibleError
 from sketches.hashing import event_hashes
 from sketches.promise import Built
 from sketches.question import Counting
+from sketches.sampling.expiry.integral_decay import IntegralDecay
 from sketches.sampling.integral import Integral
-from sketches.sampling.integral_decay import IntegralDecay
 from sketches.units import SECOND
 from tests.support.oracle import Oracle
 from tests.support.streams import STREAMS

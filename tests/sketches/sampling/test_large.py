@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sketches import Events, Question, Sample
-from sketches.sampling import horvitz_thompson, inquiry, quantiles
+from sketches.sampling.answers import quantiles
+from sketches.sampling.estimation import horvitz_thompson, inquiry
 
 ROWS = 250_000
 DECAYS = ("window:6h", "exp:half_life=2h", "poly:alpha=1.5,unit=1m", "log:unit=1m", "table:0=1,1h=0.5,20h=0")

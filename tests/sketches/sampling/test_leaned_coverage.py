@@ -11,10 +11,11 @@ from sketches import Events, Question, Sample
 from sketches.arrays import Floats
 from sketches.decay import parse_decay
 from sketches.event_rules import Repeats
-from sketches.sampling import leaning, quotients
-from sketches.sampling.leaning import Quantity, lean
-from sketches.sampling.row_totals import RowTotals
-from sketches.sampling.slice_totals import VALUE
+from sketches.sampling.difference_estimator import leaning
+from sketches.sampling.difference_estimator.leaning import Quantity, lean
+from sketches.sampling.estimation import quotients
+from sketches.sampling.totals.row_totals import RowTotals
+from sketches.sampling.totals.slice_totals import VALUE
 from tests.support.leaned import (
     DAY,
     DAYS,

@@ -11,8 +11,8 @@ from sketches import Events, Question, Sample
 from sketches.encoding.envelope import open_envelope
 from sketches.errors import CorruptError, IncompatibleError
 from sketches.events import Kind
-from sketches.sampling import segments
 from sketches.sampling.epoch_sample import EpochSample
+from sketches.sampling.layout import segments
 from sketches.units import TimeUnit
 from tests.support.conformance import events_of
 from tests.support.ladders import probabilities_in, rows_in

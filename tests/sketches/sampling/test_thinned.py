@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sketches.sampling.intervals import Total
+from sketches.sampling.estimation.intervals import Total
 from tests.support.oracle import Oracle
 from tests.support.reported import KINDS, NAMES, Truth, reported
 from tests.support.thinned import SECOND, SELECTIONS, Cell, cells_of, count, holm, question_of

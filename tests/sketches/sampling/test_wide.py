@@ -14,7 +14,7 @@ from sketches import Events, Question, Sample
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.fields import FieldColumn
 from sketches.predicate import Predicate, columns_with
-from sketches.sampling import field_bytes
+from sketches.sampling.layout import field_bytes
 from tests.support.coverage import Tally
 from tests.support.wide import NAMES, SPAN, Wide, random_question, requests
 

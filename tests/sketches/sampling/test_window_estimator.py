@@ -8,8 +8,8 @@ import pytest
 from sketches import Events, Question, parse_decay
 from sketches.errors import UnanswerableError
 from sketches.sampling.epoch_sample import EpochSample
-from sketches.sampling.nested_sample import NO_CUT, starts_of
-from sketches.sampling.range_sample import PRIME, STEP
+from sketches.sampling.inclusion.nested_sample import NO_CUT, starts_of
+from sketches.sampling.inclusion.range_sample import PRIME, STEP
 from tests.support import window_estimator
 from tests.support.coverage import build_epoch
 from tests.support.oracle import DECAYS, Oracle

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sketches import Events, Sample
-from sketches.sampling.ladder_parameters import LadderParameters
+from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.units import SECOND
 from store.audit.exact import Exact
 from store.audit.raw_files import raw_files

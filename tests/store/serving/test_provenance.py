@@ -27,7 +27,7 @@ PRODUCT = Question("inner-product", "exp:half_life=15m")
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two sources that report some events alike, all of which are kept, in several segments."""
-    monkeypatch.setattr("sketches.sampling.segments.SEGMENT_ROWS", 250)
+    monkeypatch.setattr("sketches.sampling.layout.segments.SEGMENT_ROWS", 250)
     stored(tmp_path / "wane.duckdb", SOURCES)
     return tmp_path / "wane.duckdb"
 

@@ -21,7 +21,7 @@ import store.serving.selection
 from sketches import Question
 from sketches.countmin.ecm import Ecm
 from sketches.errors import QuestionError, UnanswerableError
-from sketches.sampling.horvitz_thompson import TOLERANCE
+from sketches.sampling.estimation.horvitz_thompson import TOLERANCE
 from sketches.units import SECOND, TimeUnit
 from store import EpochSketches, Store, StoreError, commit
 from tests.support.coverage import Tally, questions_for

@@ -43,7 +43,7 @@ COUNT = Question("count")
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a store goes whose segments have a few hundred rows."""
-    monkeypatch.setattr("sketches.sampling.segments.SEGMENT_ROWS", 400)
+    monkeypatch.setattr("sketches.sampling.layout.segments.SEGMENT_ROWS", 400)
     return tmp_path / "wane.duckdb"
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dashboard.asking.view import by_number
 from dashboard.figures.decay_curve import decay_picture, decay_points
-from dashboard.view import by_number
 from sketches.decay import EXAMPLES, parse_decay
 from tests.support.oracle import DECAYS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dashboard.asking.view import View
 from dashboard.screens import leaderboard
-from dashboard.view import View
 from sketches.question import Question
 from store import Store
 from store.serving.split_change import SplitChange

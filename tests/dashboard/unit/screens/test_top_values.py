@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.answer_cache import AnswerCache
+from dashboard.asking.answer_cache import AnswerCache
 from dashboard.screens import top_values
 from sketches.question import Question
 from store import Answer

@@ -1,0 +1,1 @@
+"""The settings file: `settings` reads it, `stream_settings` is one stream, `setting_values` checks each value."""

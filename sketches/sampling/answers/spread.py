@@ -1,0 +1,82 @@
+"""Variance and standard deviation of the values or of the weights.
+
+The variance is the mean of the squared distances from the mean. Around the estimated mean it is a mean like any other,
+with the interval of one; around the true mean it is less by the square of how far the two are apart, which the interval
+of the mean bounds. A tenth of the error probability goes to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from sketches.arrays import Flags
+from sketches.events import Kind
+from sketches.question import Question
+from sketches.sampling.estimation.inquiry import Estimates, Inquiry
+from sketches.sampling.estimation.poisson_sample import PoissonSample
+from sketches.sampling.estimation.ratios import mean_of_sums
+
+_FOR_THE_MEAN: Final = 0.1  # of the error probability
+_ROUNDING: Final = 1e-12
+
+
+def variance(inquiry: Inquiry) -> Estimates:
+    """At one as-of time; NaN where nothing counts, and what the values allow as its limits."""
+    found, scale = _spread(inquiry)
+    with np.errstate(over="ignore"):
+        return _times(found, scale**2)
+
+
+def stddev(inquiry: Inquiry) -> Estimates:
+    found, scale = _spread(inquiry)
+    roots = Estimates(np.sqrt(found.value), np.sqrt(found.lower), np.sqrt(found.upper), found.used)
+    return _times(roots, scale)
+
+
+def _times(found: Estimates, factor: float) -> Estimates:
+    return Estimates(found.value * factor, found.lower * factor, found.upper * factor, found.used)
+
+
+def _spread(inquiry: Inquiry) -> tuple[Estimates, float]:
+    """The variance in units of the square of the range of all values, and that range."""
+    sample, missed = _measured(inquiry), 1.0 - inquiry.confidence
+    base = sample.least_value
+    scale = (sample.greatest_value - base) or 1.0
+    if not np.isfinite(scale):
+        base, scale = 0.0, 1.0
+    numbers = sample.values.astype(np.float64) / scale - base / scale
+    sample = replace(sample, values=numbers, kind=Kind.FLOAT, least_value=0.0, greatest_value=1.0)
+    question = Question("mean", inquiry.decay, of="value", counting=inquiry.question.counting)
+    asked = replace(inquiry, sample=sample, question=question, everything=None, unrestricted=None)
+    mean, _ = _mean(replace(asked, confidence=1.0 - _FOR_THE_MEAN * missed))
+    middle = float(mean.value[0])
+    if not np.isfinite(middle):
+        return Estimates(mean.value, np.zeros(1), np.full(1, 0.25), mean.used), scale
+    furthest = max(middle, 1.0 - middle) ** 2
+    squared = replace(sample, values=np.square(numbers - middle), greatest_value=furthest)
+    found, exact = _mean(replace(asked, sample=squared, confidence=1.0 - (1.0 - _FOR_THE_MEAN) * missed))
+    off = np.maximum(mean.upper - middle, middle - mean.lower) ** 2
+    lower = np.where(exact, found.value, np.maximum(found.lower - off, 0.0) * (1.0 - _ROUNDING))
+    upper = np.where(exact, found.value, np.minimum(found.upper, 0.25) * (1.0 + _ROUNDING))
+    return Estimates(found.value, np.minimum(lower, found.value), np.maximum(upper, found.value), found.used), scale
+
+
+def _mean(inquiry: Inquiry) -> tuple[Estimates, Flags]:
+    """The mean of the values, and whether it is exact: every event that counts was kept."""
+    sums = inquiry.sums(inquiry.mean_coefficients)
+    return mean_of_sums(inquiry, sums), sums.total(2, 3, 1, inquiry.unseen_unit).exact
+
+
+def _measured(inquiry: Inquiry) -> PoissonSample:
+    """The sample with what is asked of as its values, and the weights by which events count in its mean."""
+    sample = inquiry.sample
+    if inquiry.question.of_value:
+        return sample
+    weights = sample.weights if not sample.counts_rows else sample.weights // sample.times_counted
+    ends = float(sample.least_weight), float(sample.greatest_weight)
+    return replace(
+        sample.each_once, values=weights, kind=Kind.INTEGER, least_value=ends[0], greatest_value=ends[1], totals=None
+    )

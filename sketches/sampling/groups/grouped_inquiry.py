@@ -1,0 +1,109 @@
+"""One question put to many groups of rows at once: the sums of all groups in one pass over the rows.
+
+An `Inquiry` has arrays with one entry for each as-of time. This one has one as-of time, and its arrays one entry for
+each group; whatever is made of sums and works on arrays serves both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+
+from sketches.arrays import Column, Floats, Ints, Rows
+from sketches.sampling.estimation.coefficients import Coefficients
+from sketches.sampling.estimation.horvitz_thompson import MOST_UNSEEN, DecayFactors, Sums
+from sketches.sampling.estimation.inquiry import Inquiry
+from sketches.sampling.estimation.intervals import Unseen
+
+_AT_ONCE: Final = 1 << 15  # rows of which f is computed together: what is computed on the way stays in the cache
+
+
+@dataclass(frozen=True)
+class GroupedInquiry(Inquiry):
+    """One question at one as-of time to every group; `sample.codes` has the number of each row's group, in order.
+
+    Rows are in the order of groups, not of times.
+    `complete_since` has for each group the time after which all of its events were kept.
+    """
+
+    complete_since: Ints | None = None
+
+    @property
+    def groups(self) -> int:
+        assert self.complete_since is not None
+        return len(self.complete_since)
+
+    @cached_property
+    def unseen_unit(self) -> Unseen:
+        return self._unseen("unit")
+
+    @cached_property
+    def unseen_event(self) -> Unseen:
+        return self._unseen("event")
+
+    def _factors_of(self, times: Ints) -> list[DecayFactors]:
+        (as_of,) = self.as_of.tolist()
+        factors = np.empty(len(times))
+        for start in range(0, len(times), _AT_ONCE):
+            ages = as_of - times[start : start + _AT_ONCE]
+            to_come = np.flatnonzero(ages < 0)
+            ages[to_come] = 0
+            factors[start : start + len(ages)] = self.decay(self.sample.unit.seconds(ages))
+            factors[start + to_come] = 0.0
+        return [DecayFactors(slice(0, len(times)), factors)]
+
+    def sums(self, coefficients: Coefficients, rows: Rows | None = None) -> Sums:
+        """The decayed sums of every group, over all rows or some."""
+        chosen = coefficients if rows is None else coefficients.rows(rows)
+        (decayed,) = self.factors if rows is None else self._factors_of(chosen.times)
+        factors, bounds = decayed.factors, self.bounds(rows)
+        linear = [self.added(column * factors, bounds) for column in chosen.linear]
+        factors = np.square(factors)
+        squared = [self.added(column * factors, bounds) for column in chosen.squared]
+        used = self.added((factors > 0.0).astype(np.int32), bounds)
+        return Sums(np.stack(linear, axis=1), np.stack(squared, axis=1), used.astype(np.int64))
+
+    def bounds(self, rows: Rows | None = None) -> Rows:
+        """Where the rows of each group begin, and where the last ends, among all rows or some."""
+        codes = self.sample.codes
+        assert codes is not None
+        if rows is not None:
+            return np.searchsorted(codes[rows], np.arange(self.groups + 1))
+        return self._bounds
+
+    @cached_property
+    def _bounds(self) -> Rows:
+        assert self.sample.codes is not None
+        return np.searchsorted(self.sample.codes, np.arange(self.groups + 1))
+
+    def added(self, column: Column, bounds: Rows | None = None) -> Floats:
+        """The sum of a column of rows in every group."""
+        bounds = self._bounds if bounds is None else bounds
+        found = np.zeros(self.groups)
+        filled = np.flatnonzero(bounds[1:] > bounds[:-1])
+        if len(filled):
+            found[filled] = np.add.reduceat(column, bounds[filled])
+        return found
+
+    def _unseen(self, per: Literal["unit", "event"]) -> Unseen:
+        """The most that one unsampled unit of weight or one unsampled event of each group could count."""
+        strata, (as_of,) = self.sample.strata, self.as_of.tolist()
+        weights = strata.unit_design_weight if per == "unit" else strata.event_design_weight
+        exclusion = strata.unit_exclusion_probability if per == "unit" else strata.event_exclusion_probability
+        sampled = weights > 0
+        if not sampled.any():
+            return Unseen(np.zeros(self.groups), np.zeros(self.groups))
+        assert self.complete_since is not None
+        ends, group = np.unique(np.minimum(self.complete_since, as_of), return_inverse=True)  # mostly one for all
+        newest = np.minimum(strata.newest[sampled], ends[:, None])
+        factors = np.where(
+            strata.oldest[sampled] <= ends[:, None], self.decay(self.sample.unit.seconds(as_of - newest)), 0.0
+        )
+        with np.errstate(over="ignore"):
+            contributions = np.minimum(factors * weights[sampled], MOST_UNSEEN)
+        largest = contributions.argmax(axis=1)
+        most = contributions[np.arange(len(ends)), largest]
+        return Unseen(most[group], (np.square(most) * exclusion[sampled][largest])[group])

@@ -1,0 +1,139 @@
+"""A sample that answers for each of its groups at once: for its sources, or for the values of a field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from sketches import guarantees
+from sketches.arrays import Ints, Rows, distinct_sorted
+from sketches.decay.functions import LastEvents
+from sketches.errors import UnanswerableError
+from sketches.estimate import Group, Split
+from sketches.family import Splittable
+from sketches.fields import FieldColumn, FieldKind
+from sketches.question import Question
+from sketches.sampling.askable_sample import FAMILY, AskableSample
+from sketches.sampling.estimation.field_values import field_of
+from sketches.sampling.estimation.inquiry import Estimates, Inquiry
+from sketches.sampling.groups.grouped_answers import grouped_answer
+from sketches.sampling.groups.grouped_inquiry import GroupedInquiry
+from sketches.sampling.groups.grouped_thresholds import groups_above, taus_of_all, taus_of_each
+from sketches.threshold import Threshold
+
+_MOST_GROUPS: Final = 100_000
+_STEPS: Final = 30  # until the size of an unseen group has settled
+
+
+@dataclass(frozen=True)
+class SplitSample(Splittable):
+    """The rows of some groups, each with the number of its group among `names`."""
+
+    askable: AskableSample  # of rows: one of several sources is a row of each
+    names: tuple[Group, ...]
+    complete_since: Ints  # for each group
+    undivided: Callable[[], AskableSample]  # all events, each once, for a threshold that is an aggregate of them
+    all_named: bool = True  # groups are known by name; else there may be some of which no event was sampled
+
+    def answer(self, question: Question) -> Split:
+        """The answer of every group; all intervals hold together, and with how large a group may be unseen."""
+        if isinstance(question.decay, LastEvents):
+            raise UnanswerableError(
+                f"{question.decay.spec} reaches back to another time in every group: ask for a window of time"
+            )
+        askable = self.askable
+        as_of, confidence = askable.as_of(question), askable.confidence(question)
+        askable.refuse_lost(question, as_of)
+        more = 1 if self.all_named else 2  # all that a list leaves out, and groups that nothing was seen of
+        threshold = question.threshold
+        more += threshold is not None and not threshold.own
+        each = 1.0 - (1.0 - confidence) / (len(self.names) + more)
+        inquiry = GroupedInquiry(
+            sample=askable.asked(question),
+            question=question,
+            as_of=np.array([as_of]),
+            confidence=each,
+            share_error=askable.parameters.epsilon,
+            complete_since=self.complete_since,
+        )
+        found = grouped_answer(inquiry) if threshold is None else self._above(inquiry, threshold)
+        together = guarantees.lists_hold(confidence, together=True)
+        unseen = 0.0 if self.all_named else _unseen_share(inquiry)
+        exact = unseen == 0.0 and bool(((found.lower == found.upper) | np.isnan(found.value)).all())
+        return Split(
+            names=self.names,
+            value=found.value,
+            lower=found.lower,
+            upper=found.upper,
+            used=found.used,
+            confidence=1.0 if exact else confidence,
+            each=each,
+            guarantee=guarantees.KEPT_ALL if exact else guarantees.clauses(guarantees.FROM_SAMPLE, together),
+            family=FAMILY,
+            as_of=as_of,
+            unseen_share=unseen,
+        )
+
+    def _above(self, inquiry: GroupedInquiry, threshold: Threshold) -> Estimates:
+        """The answers above a threshold that is an aggregate: of all events, or of those of each group."""
+        question = inquiry.question
+        if not threshold.own:
+            everything = Inquiry(
+                self.undivided().counted(question), question, inquiry.as_of, inquiry.confidence, inquiry.share_error
+            )
+            return groups_above(inquiry, taus_of_all(everything, threshold, len(self.names)))
+        careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
+        counted = self.askable.counted(question)
+        return groups_above(careful, taus_of_each(replace(careful, sample=counted), threshold))
+
+
+def split_by_field(askable: AskableSample, name: str) -> SplitSample:
+    """The events by the value of a field; those without it are a group of their own."""
+    column = field_of(askable.sample, name)
+    names, codes = _groups(column)
+    if len(names) > _MOST_GROUPS:
+        raise UnanswerableError(
+            f"{name} has {len(names):,} different values among the sampled events; at most {_MOST_GROUPS:,} groups are "
+            "answered at once: restrict the question to some of them"
+        )
+    order = np.argsort(codes, kind="stable")
+    sample = replace(askable.sample.take(order), codes=codes[order])
+    complete = np.full(len(names), np.iinfo(np.int64).max)  # what is complete for all events is so for every group
+    return SplitSample(replace(askable, sample=sample), names, complete, lambda: askable, all_named=False)
+
+
+def _groups(column: FieldColumn) -> tuple[tuple[Group, ...], Rows]:
+    """The groups, in order, and the number of each row's."""
+    tight, known = column.tight(), column.known
+    names: tuple[Group, ...]
+    if tight.kind is FieldKind.TEXT:
+        names, codes = tight.texts, tight.values.astype(np.intp)
+    else:
+        distinct = distinct_sorted(tight.values[known])
+        names, codes = tuple(distinct.tolist()), np.searchsorted(distinct, tight.values)
+    if known.all():
+        return names, codes
+    return (*names, None), np.where(known, codes, len(names))
+
+
+def _unseen_share(inquiry: GroupedInquiry) -> float:
+    """The share of what is counted that a group may have of which no event was sampled.
+
+    A group that counts x has none of its events among the sampled with probability at most exp(-x/c), where c is the
+    most that one unsampled event can count, and no more than 1/x of all groups count that much.
+    """
+    most = float(inquiry.unseen_event.contribution.max(initial=0.0))
+    sums = inquiry.sums(inquiry.sample.count_coefficients)
+    total = float((sums.linear[:, 0] + sums.linear[:, 1]).sum())
+    if most == 0.0:
+        return 0.0
+    if total <= 0.0:
+        return 1.0
+    size, missed = most, 1.0 - inquiry.confidence
+    for _ in range(_STEPS):
+        size = most * max(np.log(total / (size * missed)), 1.0)
+    spread = float(np.sqrt(sums.squared[:, 0].sum()))
+    return min(size / max(total - 4.0 * spread, size), 1.0)

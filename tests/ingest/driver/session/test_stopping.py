@@ -1,0 +1,162 @@
+"""A run that is told to stop commits nothing, and leaves nothing on the disk."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wane
+from ingest.driver import job
+from ingest.driver.configuration.settings import read_settings
+from ingest.driver.progress import Progress
+from ingest.driver.run_options import RunOptions
+from ingest.driver.session.spark_folder import spark_folder, temporary_files_in
+from ingest.driver.session.stopping import Stopped, kept_handlers, stoppable
+from ingest.driver.stream_work import StreamWork
+from sketches.errors import WaneError
+from store import Run
+from tests.support.paths import ROOT
+from tests.support.stores import parts, run_of
+from tests.support.streams import STREAMS
+
+TWO = """
+store = "wane.duckdb"
+[streams.calls]
+input = "raw/*.csv"
+id = "id"
+time = "t"
+[streams.readings]
+input = "raw/*.csv"
+id = "id"
+time = "t"
+"""
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal that is heard, also where a shell runs the tests in the background."""
+    with kept_handlers():
+        signal.signal(request.param, signal.default_int_handler)
+        yield request.param
+
+
+def test_no_half_of_the_streams_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """A signal whose exception is lost on its way, so that a stream only fails, stops the run before its commit."""
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/1.csv").write_text("id,t\n1,1\n")
+    (tmp_path / "wane.toml").write_text(TWO)
+
+    def sketched(work: StreamWork, *_: Any) -> Run:
+        if work.settings.name == "calls":
+            return run_of(parts({"a": STREAMS["late"](10, 1)}), stream="calls")
+        try:
+            os.kill(os.getpid(), number)
+        except KeyboardInterrupt:
+            raise WaneError("Spark could not do it: the job was cancelled") from None
+        raise AssertionError("the signal did nothing")
+
+    monkeypatch.setattr(job, "_ingest", sketched)
+    before = signal.getsignal(number)
+    with pytest.raises(Stopped):
+        job.run(read_settings(tmp_path / "wane.toml"), RunOptions(), Progress(quiet=True))
+    assert not (tmp_path / "wane.duckdb").exists()
+    assert signal.getsignal(number) is before
+
+
+def test_a_shell_hears_which_signal_it_was(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """130 after Ctrl-C, 143 after SIGTERM, and a line."""
+
+    def stopped(number: int) -> int:
+        def stop(_: object) -> None:
+            raise Stopped(number)
+
+        monkeypatch.setattr(wane, "_info", stop)
+        return wane.main(["info", "--store", "some.duckdb"])
+
+    assert [stopped(number) for number in (signal.SIGINT, signal.SIGTERM)] == [130, 143]
+    assert capsys.readouterr().err == "wane: interrupted\n" * 2
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """A run that a shell put in the background does not hear Ctrl-C, whatever handler pyspark sets."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stoppable() as check:
+            with kept_handlers():
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.kill(os.getpid(), signal.SIGINT)
+            check()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_set_no_handlers() -> None:
+    """Python lets only the main thread do so; a run in another one goes without."""
+    found: list[str] = []
+
+    def work() -> None:
+        with stoppable() as check:
+            check()
+            found.append("done")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == ["done"]
+
+
+def test_no_stack_trace_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """py4j logs one of the signal; other lines pass."""
+    with stoppable():
+        logging.getLogger().error("KeyboardInterrupt while sending command.")
+        logging.getLogger().error("something else")
+    assert caplog.messages == ["something else"]
+
+
+KILLED = """
+import os, signal, sys
+from ingest.driver.session.spark_folder import spark_folder
+with spark_folder() as folder:
+    (folder / "blockmgr-1").mkdir()
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder goes; that of a run that lives stays, and so do links and what is not a run's."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    left = Path(killed.stdout.strip())
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (left / "blockmgr-1").is_dir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/lock").touch()
+    (tmp_path / "wane-spark-link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "wane-spark-begins").mkdir()
+    with spark_folder() as living:
+        assert not left.exists()
+        with spark_folder() as second:
+            assert living.is_dir()
+            assert second.is_dir()
+            with temporary_files_in(second):
+                assert Path(tempfile.mkdtemp()).parent == second
+        assert not second.exists()
+    assert not living.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", "wane-spark-link", "wane-spark-begins"}
+    assert (tmp_path / "elsewhere/lock").exists()
