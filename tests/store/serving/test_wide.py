@@ -319,10 +319,10 @@ def test_hostile_predicates_get_a_sentence_in_milliseconds(
     name: str, whole: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     columns = whole.columns(STREAM)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(QuestionError) as error:
         columns.parse(HOSTILE[name])
-    assert time.perf_counter() - start < 0.2  # some milliseconds, on a machine that is busy
+    assert time.process_time() - start < 0.2  # some milliseconds, on a machine that is busy
     assert len(str(error.value)) < 600
     assert "\0" not in str(error.value)
     said = refused(capsys, whole, "--aggregate", "count", "--where", HOSTILE[name])
