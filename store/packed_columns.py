@@ -48,7 +48,7 @@ def read_table(data: bytes, names: Collection[str] | None = None) -> dict[str, C
     rows, count = reader.varint(), reader.varint()
     found = {}
     for _ in range(count):
-        name, content = reader.blob().decode(), reader.blob()
+        name, content = _text(reader.blob()), reader.blob()
         if names is None or name in names:
             found[name] = _read_column(content, rows)
     reader.done()
@@ -84,7 +84,7 @@ def _read_column(data: bytes, rows: int) -> Column:
         column = _read_numbers(data, position, rows)
         column = column.view("datetime64[us]") if kind == _TIMES else column
     elif kind in (_TEXTS, _HEXADECIMAL):
-        written: Callable[[bytes], str] = bytes.decode if kind == _TEXTS else bytes.hex
+        written: Callable[[bytes], str] = _text if kind == _TEXTS else bytes.hex
         column = np.array([*map(written, _read_texts(data, position, rows)), None], object)[:-1]
     else:
         raise CorruptError(f"a column is of the unknown kind {kind}")
@@ -125,6 +125,13 @@ def _read_texts(data: bytes, position: int, rows: int) -> list[bytes]:
         at += length
         texts.append(last)
     return texts
+
+
+def _text(written: bytes) -> str:
+    try:
+        return written.decode()
+    except UnicodeDecodeError:
+        raise CorruptError("a text of a packed table is not UTF-8") from None
 
 
 def _is_hexadecimal(text: str) -> bool:

@@ -170,6 +170,6 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "band": _choice(*BANDS),
     "similar": lambda texts: _choice("on", "off")(texts) == "on",
     "compare": _choice(*COMPARED),
-    "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_COMPARED - 1] if text),
-    "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_COMPARED - 1] if text),
+    "against": lambda texts: tuple(check_decay(text) for text in texts[: MOST_COMPARED - 1] if text.strip()),
+    "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_COMPARED - 1] if text.strip()),
 }

@@ -68,3 +68,11 @@ def test_damaged_bytes_are_refused() -> None:
     for at in range(len(data)):
         with pytest.raises(CorruptError):
             read_table(data[:at])
+
+
+def test_texts_that_are_no_texts_are_refused() -> None:
+    """Bytes that are not UTF-8, in a name or in a column, are a `CorruptError`."""
+    data = write_table({"name": np.array(["text"], object)})
+    for text in (b"name", b"text"):
+        with pytest.raises(CorruptError, match="not UTF-8"):
+            read_table(data.replace(text, b"\xff" + text[1:]))

@@ -6,11 +6,13 @@ errors, and nothing else; it may take no more than 100 MB and a few seconds.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import random
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,12 +23,15 @@ from dashboard.asking.address import from_parameters, to_parameters
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.view import View
 from ingest.driver.configuration.settings import read_settings
+from sketches import Sample
 from sketches.decay import parse_decay
 from sketches.encoding.envelope import open_envelope, seal
 from sketches.errors import WaneError
+from sketches.family import Sketch
 from sketches.question import Question
 from sketches.registry import load
 from sketches.vocabulary import EXAMPLES
+from store.packed_columns import read_table, write_table
 from tests.support import dashboard_stores
 from tests.support.paths import ROOT
 
@@ -62,34 +67,44 @@ class Fault:
     what: str
 
 
-def faults(
-    target: str, seeds: Iterator[int] | range, folder: Path, until: float | None = None
-) -> tuple[int, list[Fault]]:
-    """Try a target with these seeds, until a time at most; how many were tried, and what went wrong."""
-    attempt, found, tried = TARGETS[target](folder), list[Fault](), 0
+@dataclass
+class Tried:
+    """What came of the inputs of a target: a shallow one takes none of them."""
+
+    inputs: int = 0
+    taken: int = 0  # without an error of ours
+    faults: list[Fault] = field(default_factory=list)
+
+
+def tried(target: str, seeds: Iterator[int] | range, folder: Path, seconds: float = math.inf) -> Tried:
+    """Try a target with these seeds, for so many seconds at most after it is prepared."""
+    attempt, found = TARGETS[target](folder), Tried()
+    until = time.monotonic() + seconds
     tracemalloc.start()
     try:
         for seed in seeds:
-            if until is not None and time.monotonic() > until:
+            if time.monotonic() > until:
                 break
-            tried += 1
+            found.inputs += 1
             before, _ = tracemalloc.get_traced_memory()
             tracemalloc.reset_peak()
             begun = time.monotonic()
             try:
-                attempt(random.Random(seed))
+                with np.errstate(all="ignore"):
+                    attempt(random.Random(seed))
+                found.taken += 1
             except WaneError:
                 pass
             except Exception as error:  # noqa: BLE001  this is what is looked for
-                found.append(Fault(target, seed, f"{type(error).__name__}: {str(error)[:200]}"))
+                found.faults.append(Fault(target, seed, f"{type(error).__name__}: {str(error)[:200]}"))
             seconds, taken = time.monotonic() - begun, tracemalloc.get_traced_memory()[1] - before
             if taken > MOST_BYTES:
-                found.append(Fault(target, seed, f"took {taken >> 20} MB"))
+                found.faults.append(Fault(target, seed, f"took {taken >> 20} MB"))
             if seconds > MOST_SECONDS:
-                found.append(Fault(target, seed, f"took {seconds:.0f} s"))
+                found.faults.append(Fault(target, seed, f"took {seconds:.0f} s"))
     finally:
         tracemalloc.stop()
-    return tried, found
+    return found
 
 
 @cache
@@ -122,17 +137,32 @@ def _bytes_of(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:
     return bytes(found)
 
 
+def _used(sketch: Sketch) -> None:
+    """Whatever was read is asked, merged with itself, written and read again."""
+    for question in (Question("count", "window:1h"), Question("median"), Question("heavy-hitters", phi=0.1)):
+        try:
+            type(sketch).askable([sketch]).answer(question)
+        except WaneError:
+            continue
+    type(sketch).from_bytes(sketch.merge(sketch).to_bytes())
+
+
 def _wire(folder: Path) -> Callable[[random.Random], None]:
     """Payloads of every family and version, changed and sealed again, so that no checksum protects their readers."""
-    payloads = _golden()
+    families: dict[str, list[bytes]] = {}
+    for payload in _golden():
+        families.setdefault(open_envelope(payload).family, []).append(payload)
+        _used(load(payload))  # compiles what it needs, which must not count as time and memory of a case
+    names = sorted(families)
 
     def attempt(rng: random.Random) -> None:
+        payloads = families[rng.choice(names)]
         data = rng.choice(payloads)
         if rng.random() < 0.1:
             load(_bytes_of(rng, data, payloads))
             return
         parts = open_envelope(data)
-        alike = [one for one in map(open_envelope, rng.sample(payloads, 8)) if one.family == parts.family] or [parts]
+        alike = [open_envelope(rng.choice(payloads)), parts]
         parameters, body, version = parts.parameters, parts.body, parts.version
         if rng.random() < 0.4:
             parameters = _bytes_of(rng, parameters, [one.parameters for one in alike])
@@ -140,13 +170,49 @@ def _wire(folder: Path) -> Callable[[random.Random], None]:
             body = _bytes_of(rng, body, [one.body for one in alike])
         if rng.random() < 0.1:
             version = rng.randrange(9)
-        sketch = load(seal(parts.family, version, parameters, parts.seed, body))
-        for question in (Question("count", "window:1h"), Question("median"), Question("heavy-hitters", phi=0.1)):
-            try:
-                type(sketch).askable([sketch]).answer(question)
-            except WaneError:
-                continue
-        type(sketch).from_bytes(sketch.merge(sketch).to_bytes())
+        _used(load(seal(parts.family, version, parameters, parts.seed, body)))
+
+    return attempt
+
+
+def _segments(folder: Path) -> Callable[[random.Random], None]:
+    """Samples as the store has them, a head and segments, changed, with checksums that are right."""
+    samples = [sketch for sketch in map(load, _golden()) if isinstance(sketch, Sample)]
+    stored = [sample.parts(600) for sample in samples if sample.rows.times.size]
+    others = [segment.payload for parts in stored for segment in parts.segments]
+    for sample in samples:
+        _used(sample)
+
+    def attempt(rng: random.Random) -> None:
+        parts = rng.choice(stored)
+        payloads = [segment.payload for segment in parts.segments]
+        for _ in range(rng.choice((1, 1, 2))):
+            at = rng.randrange(len(payloads))
+            body = _bytes_of(rng, payloads[at][:-8], others)
+            payloads[at] = body + hashlib.blake2b(body, digest_size=8).digest()
+        sketch, damaged = Sample.from_parts(parts.head, payloads)
+        if len(damaged) < len(payloads):
+            _used(sketch)
+
+    return attempt
+
+
+def _tables(folder: Path) -> Callable[[random.Random], None]:
+    """Packed tables, as the store has its ledger and its totals by source."""
+    rows = np.arange(300)
+    texts = np.array([f"/data/calls/{number:04}.parquet" for number in rows.tolist()], object)
+    prints = np.array([f"{number * 7919:032x}" for number in rows.tolist()], object)
+    some = np.ma.masked_array(rows * 3600 - 5, rows % 7 == 0)
+    tables = [
+        write_table({"path": texts, "fingerprint": prints, "rows": rows, "oldest": some}),
+        write_table({"at": rows.astype("datetime64[us]"), "path": texts[:1].repeat(300)}),
+        write_table({}),
+    ]
+
+    def attempt(rng: random.Random) -> None:
+        found = read_table(_bytes_of(rng, rng.choice(tables), tables))
+        if len({len(column) for column in found.values()}) > 1:
+            raise AssertionError("columns of different lengths")
 
     return attempt
 
@@ -281,6 +347,8 @@ def _addresses(folder: Path) -> Callable[[random.Random], None]:
 
 TARGETS: Final[dict[str, Callable[[Path], Callable[[random.Random], None]]]] = {
     "wire format": _wire,
+    "segments": _segments,
+    "packed tables": _tables,
     "settings": _settings,
     "decays": _decays,
     "addresses": _addresses,

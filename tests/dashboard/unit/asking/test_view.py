@@ -191,6 +191,14 @@ def test_what_an_address_gets_wrong_is_said_and_left_as_it_was(name: str, text: 
     assert problems[0].endswith(".")
 
 
+def test_blank_texts_of_a_list_are_none() -> None:
+    """A duration of blanks is no duration: it was one of no text, which the address did not carry."""
+    view, problems = from_parameters({"shift": [" ", "1h", ""], "against": ["", "none"]}, KNOWN)
+    assert (view.shift, view.against, problems) == (("1h",), ("none",), [])
+    view, _ = from_parameters({"shift": ["\t"]}, KNOWN)
+    assert from_parameters(to_parameters(view), KNOWN) == (view, [])
+
+
 def test_a_parameter_given_too_often_is_refused() -> None:
     for name, texts in {"decay": ["none", "none"], "phi": ["0.5", "0.6"], "source": ["north"] * 201}.items():
         view, problems = from_parameters({name: texts}, KNOWN)
