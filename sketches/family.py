@@ -31,6 +31,7 @@ from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
 from sketches.fields import KnownField
 from sketches.parts import HourTotals, Parts, SliceLengths
+from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question
 
@@ -107,9 +108,9 @@ class Askable(ABC):
 
     kind: Kind  # of the values
 
-    def kind_of(self, column: str) -> Kind:
+    def type_of(self, column: str) -> ColumnType:
         """What a column holds that takes the place of the value."""
-        return self.kind
+        return ColumnType.TEXT if column == "value" and self.kind is Kind.KEY else ColumnType.NUMBER
 
     def unknown_fields(self, question: Question) -> Mapping[str, KnownField]:
         """The fields that a question is about and that some events came without."""

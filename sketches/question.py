@@ -39,7 +39,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Final, Literal
+
+import numpy as np
 
 from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents
@@ -93,6 +96,10 @@ _MEASURED: Final = {  # what an aggregate measures by itself, so that it does no
     "value": frozenset({"rank", "frequency"}),
     "phi": frozenset({"quantile", "median", "heavy-hitters"}),
     "top": frozenset({"heavy-hitters"}),
+}
+_TAKEN: Final = {  # the types of what is compared
+    **dict.fromkeys(("low", "high"), (int, float, np.number, NoneType)),
+    **dict.fromkeys(("value", "tau"), (int, float, np.number, str, NoneType)),
 }
 _MOST_SHARES: Final = 1_000
 _ONE_SHARE: Final = "aggregate 'selectivity' is the share of one thing"
@@ -192,6 +199,9 @@ class Question:
             raise QuestionError(f"phis must be at most {_MOST_SHARES} shares strictly between 0 and 1")
         for name in ("low", "high", "value", "tau"):
             number = getattr(self, name)
+            if not isinstance(number, _TAKEN[name]) or (name != "value" and isinstance(number, bool)):
+                wanted = "a number" if name in ("low", "high") else "a number or text"
+                raise QuestionError(f"{name} is {number!r}; it must be {wanted}")
             if isinstance(number, float) and math.isnan(number):
                 raise QuestionError(f"{name} is NaN; it must be a number")
         if isinstance(self.tau, str):

@@ -52,10 +52,10 @@ EVENT_COLUMNS: Final[Mapping[str, ColumnType]] = {
 
 def columns_with(fields: Mapping[str, FieldKind]) -> dict[str, ColumnType]:
     """The columns of events that have these fields."""
-    return {**EVENT_COLUMNS, **{name: _OF_FIELDS[kind] for name, kind in fields.items()}}
+    return {**EVENT_COLUMNS, **{name: OF_FIELDS[kind] for name, kind in fields.items()}}
 
 
-_OF_FIELDS: Final = {
+OF_FIELDS: Final = {
     FieldKind.INTEGER: ColumnType.NUMBER,
     FieldKind.FLOAT: ColumnType.NUMBER,
     FieldKind.TEXT: ColumnType.TEXT,

@@ -18,6 +18,7 @@ from sketches.events import Kind
 from sketches.family import Askable
 from sketches.fields import KnownField
 from sketches.papers import CORRELATED_AGGREGATES
+from sketches.predicate.columns import EVENT_COLUMNS, OF_FIELDS, ColumnType
 from sketches.question import Question
 from sketches.sampling.answers.curves import all_at_once, quantile_curve, threshold_curve
 from sketches.sampling.answers.estimators import answer
@@ -25,7 +26,7 @@ from sketches.sampling.answers.faint import magnified
 from sketches.sampling.answers.joins import inner_product
 from sketches.sampling.answers.last_events import over_last_events
 from sketches.sampling.answers.rows_seen import rows_seen
-from sketches.sampling.estimation.field_values import field_of, kind_of, of_which_known, with_measures
+from sketches.sampling.estimation.field_values import field_of, of_which_known, with_measures
 from sketches.sampling.estimation.horvitz_thompson import largest_unseen
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample
@@ -65,10 +66,10 @@ class AskableSample(Askable):
     def kind(self) -> Kind:  # type: ignore[override]
         return self.sample.kind
 
-    def kind_of(self, column: str) -> Kind:
-        if column == "value":
-            return self.kind
-        return Kind.INTEGER if column == "weight" else kind_of(field_of(self.sample, column).kind)
+    def type_of(self, column: str) -> ColumnType:
+        if column in EVENT_COLUMNS:
+            return super().type_of(column)
+        return OF_FIELDS[field_of(self.sample, column).kind]
 
     def unknown_fields(self, question: Question) -> dict[str, KnownField]:
         found = {name: self.sample.known.get(name) for name in sorted(question.fields)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
@@ -17,6 +16,7 @@ from sketches.errors import UnanswerableError
 from sketches.event_rules import MAX_TIME
 from sketches.events import Kind
 from sketches.fields import FieldKind
+from sketches.measured_types import number_in
 from sketches.predicate import (
     Aggregate,
     AllOf,
@@ -76,17 +76,6 @@ class RawColumns:
         if self.fields.get(name) is FieldKind.BOOLEAN:
             return ColumnType.BOOLEAN
         return ColumnType.TEXT if self.kind_of(name) is Kind.KEY else ColumnType.NUMBER
-
-    def check(self, question: Question) -> None:
-        """Refuse a question that ranks or sums text."""
-        if self.kind_of(question.compared) is Kind.KEY and question.needs_order:
-            raise UnanswerableError(f"{question.aggregate} needs ordered values, but {_whose(question.compared)} text")
-        summed = [question.measured] if question.of_value else []
-        if question.aggregate == "ratio":
-            summed = [str(name) for name in (question.of, question.per) if name not in ("weight", "events")]
-        for name in summed:
-            if self.kind_of(name) is Kind.KEY:
-                raise UnanswerableError(f"sums of {name} need numbers, but {_whose(name)} text")
 
     def in_steps(self, question: Question) -> Question:
         """The question with what it compares weights with in steps."""
@@ -189,17 +178,10 @@ def measured(question: Question, columns: RawColumns, threshold: float | None) -
 
 def number_of(value: float | str | None) -> float:
     """A value as a number; text is read as one, as in `Store`."""
-    if isinstance(value, str):
-        for read in (int, float):
-            with suppress(ValueError):
-                return read(value)
-    if isinstance(value, int | float):
-        return value
+    number = number_in(value) if isinstance(value, str) else value
+    if number is not None:
+        return number
     raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
-
-
-def _whose(column: str) -> str:
-    return "this stream's values are" if column == "value" else f"{column} is"
 
 
 def _numeric(bound: Literal) -> float:

@@ -23,6 +23,7 @@ from sketches.arrays import Floats, Ints
 from sketches.decay.weighed_time import weighed_time
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.events import Kind
+from sketches.measured_types import fitting
 from sketches.predicate import Predicate
 from sketches.question import Question
 from store.audit.conditions import Condition, RawColumns, measured, restriction
@@ -248,7 +249,7 @@ class Exact:
             if (why := self._refused.get(name)) is not None:
                 raise UnanswerableError(f"field {name!r} cannot be checked against the raw files: {why}")
             check_known("field", name, sorted(self.raw.field_kinds))
-        self.columns.check(question)
+        question = fitting(question, self.columns.type_of)
         if question.of is None and question.sums and self.raw.sums_values:
             question = replace(question, of="value")
         stated = question.as_of if as_of is None else as_of

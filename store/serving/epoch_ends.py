@@ -51,7 +51,7 @@ def series_at_ends(selection: Selection, question: Question, moments: Ints, newe
         if not come:
             continue
         come, askable = _together(selection.family, come)
-        found.append(askable.answer(with_numbers(question, askable.kind_of).at(moment)))
+        found.append(askable.answer(with_numbers(question, askable.type_of).at(moment)))
     if not found:
         raise UnanswerableError(f"stream {selection.stream!r} has no {selection.family} sketch at these times")
     return Series(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,7 +19,8 @@ from sketches.errors import UnanswerableError
 from sketches.estimate import Curve, Estimate, Series, Split
 from sketches.event_rules import PlainColumn
 from sketches.events import Kind
-from sketches.predicate import Literal, Predicate, StreamColumns, in_steps
+from sketches.measured_types import fitting, number_in
+from sketches.predicate import ColumnType, Literal, Predicate, StreamColumns, in_steps
 from sketches.question import Counting, Question
 from sketches.sentences import Names
 from sketches.units import TimeUnit
@@ -99,28 +99,21 @@ def in_moments(predicate: Predicate, unit: TimeUnit) -> Predicate:
     return predicate.with_bounds("time", lambda bound: read_moment(bound, unit) if isinstance(bound, str) else bound)
 
 
-def with_numbers(question: Question, kind_of: Callable[[str], Kind]) -> Question:
-    """The question with its values as numbers where they were given as text, and what they are compared with is not."""
-    value = question.value
-    if isinstance(value, str) and kind_of(question.compared) is not Kind.KEY:
-        number = _number(value)
-        value = value if number is None else number
-    where, share = question.where, question.share
-    if kind_of("value") is not Kind.KEY:
-        where, share = (one.with_bounds("value", _number_or_text) for one in (where, share))
-    return replace(question, value=value, where=where, share=share)
+def with_numbers(question: Question, type_of: Callable[[str], ColumnType]) -> Question:
+    """The question with its values as numbers where they were given as text, and what they are compared with is not.
+
+    Refuses what the columns that it measures cannot hold.
+    """
+    question = fitting(question, type_of)
+    if type_of("value") is ColumnType.TEXT:
+        return question
+    where, share = (one.with_bounds("value", _number_or_text) for one in (question.where, question.share))
+    return replace(question, where=where, share=share)
 
 
 def _number_or_text(bound: Literal) -> Literal:
-    number = _number(bound) if isinstance(bound, str) else bound
+    number = number_in(bound) if isinstance(bound, str) else bound
     return bound if number is None or not math.isfinite(number) else number
-
-
-def _number(text: str) -> float | None:
-    for read in (int, float):
-        with suppress(ValueError):
-            return read(text)
-    return None
 
 
 def in_users_unit(answer: Numbers, question: Question, step: float) -> Numbers:

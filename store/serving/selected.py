@@ -43,7 +43,7 @@ class Selected(NamedTuple):
     @property
     def question(self) -> Question:
         """The question as the first selection's sketches understand it."""
-        return with_numbers(self.plan.question, askable_of(self.selections[0]).kind_of)
+        return with_numbers(self.plan.question, askable_of(self.selections[0]).type_of)
 
     def told(self, answer: Numbers) -> Numbers:
         """An answer of sketches as it was asked for: in the user's unit, and per second where it is a rate."""

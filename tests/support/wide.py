@@ -166,6 +166,9 @@ class _Some:
     def satisfy(self, predicate: Predicate) -> Any:
         return self.wide.satisfy(predicate)[self.rows]
 
+    def faded(self, question: Question) -> Any:
+        return self.wide.faded(question)[self.rows]
+
 
 @cache
 def requests(seed: int, size: int = 20_000) -> Wide:

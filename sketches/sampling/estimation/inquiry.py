@@ -141,7 +141,9 @@ class Inquiry:
     def equal(self, value: float | str) -> Rows:
         """Numbers of the rows with v = value."""
         if self.sample.kind is Kind.KEY:
-            return np.flatnonzero(self.sample.values == np.uint64(hash_one(str(value))))
+            if not isinstance(value, str):
+                raise UnanswerableError(f"value is {value!r}, but what it is compared with is text")
+            return np.flatnonzero(self.sample.values == np.uint64(hash_one(value)))
         if isinstance(value, str):
             raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
         return self.between(value, value)

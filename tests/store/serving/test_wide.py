@@ -334,3 +334,38 @@ def test_a_misspelled_field_is_told_the_right_one(whole: Store, capsys: pytest.C
     for options in (["--where", "stauts = 500"], ["--by", "stauts"]):
         assert "did you mean 'status'" in refused(capsys, whole, "--aggregate", "count", *options)
     assert "did you mean 'size_kb'" in refused(capsys, whole, "--aggregate", "mean", "--of", "sise_kb")
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "condition"),
+    [
+        ("path", 5, "path = 5"),
+        ("path", True, "path = true"),
+        ("status", "many", "status = 'many'"),
+        ("status", True, "status = true"),
+        ("cached", 1, "cached = 1"),
+        ("cached", "many", "cached = 'many'"),
+        ("size_kb", "many", "size_kb = 'many'"),
+        ("weight", "many", "weight = 'many'"),
+        ("value", "many", "value = 'many'"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_as_a_condition_is(
+    whole: Store, wide: Wide, of: str, value: Any, condition: str
+) -> None:
+    """Its frequency was 0, which is what a value has that never came."""
+    with pytest.raises((QuestionError, UnanswerableError)):
+        whole.ask(STREAM, Question("count", where=where(condition, wide)))
+    for aggregate in ("frequency", "rank"):
+        with pytest.raises(UnanswerableError, match=f"value is {value!r}|ordered|true or false"):
+            whole.ask(STREAM, Question(aggregate, of=of, value=value))
+        with pytest.raises(UnanswerableError, match=f"value is {value!r}|ordered|true or false"):
+            whole.split(STREAM, Question(aggregate, of=of, value=value), by="path")
+
+
+def test_true_and_false_are_values_too(whole: Store, wide: Wide, capsys: pytest.CaptureFixture[str]) -> None:
+    about = ("--aggregate", "frequency", "--of", "cached", "--value")
+    share = wide.exact(Question("frequency", "none", as_of=SPAN, of="cached", value=1.0))
+    assert answered(capsys, whole, *about, "true")["estimate"] == pytest.approx(share)
+    assert answered(capsys, whole, *about, "false")["estimate"] == pytest.approx(1 - share)
+    assert "value is '1', but cached is true or false" in refused(capsys, whole, *about, "1")
