@@ -1,4 +1,4 @@
-"""A value of another type than the column that it is compared with is refused, as a condition is; text is never summed."""
+"""A value of another type than what it is compared with is refused, as a condition is; text is never summed."""
 
 from __future__ import annotations
 
