@@ -251,9 +251,11 @@ def _lean(
 
 
 def _within(slices: Slices, sample: PoissonSample) -> Slices:
-    """The slices without what lies before all events or after them."""
+    """The slices without what lies before all events or after them; forgetting may leave nothing of some."""
     oldest, newest = int(sample.strata.oldest.min()), int(sample.strata.newest.max())
-    return slices._replace(begins=np.maximum(slices.begins, oldest), ends=np.minimum(slices.ends, newest + 1))
+    begins, ends = np.maximum(slices.begins, oldest), np.minimum(slices.ends, newest + 1)
+    inside = begins < ends
+    return Slices(begins[inside], ends[inside], slices.sums[inside], slices.unknown_up_to)
 
 
 def most_rows(sample: PoissonSample, known: KnownTotals) -> float:
