@@ -154,7 +154,7 @@ def test_hours_that_were_not_counted_are_estimated_as_before() -> None:
 def test_an_hour_of_which_nothing_is_left_is_asked_about() -> None:
     """Its first half had no events, its second was forgotten: the last hour of the totals lies behind all events. Such
     a store answered with an `IndexError`."""
-    seeds, missed, question, last = 60, 0, Question("count", "window:1d"), DAYS * DAY - HOUR
+    seeds, missed, question, last = 60, 0, Question("count", "window:4d"), DAYS * DAY - HOUR
     for seed in range(seeds):
         rows = stream_of(seed, events=8_000)
         rows = rows.take((rows.t < last) | (rows.t >= last + HOUR // 2))
