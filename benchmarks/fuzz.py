@@ -1,18 +1,20 @@
 """Every family's answers beside the exact ones: random streams, settings, merges, questions and as-of times.
 
-    python -m benchmarks.fuzz --seeds 0:200 [--seconds 600] [--every] [--publish]
+    python -m benchmarks.fuzz --seeds 0:200 [--seconds 600] [--merged] [--every] [--publish]
     python -m benchmarks.fuzz --seeds 17 --family qdigest --case 31 --verbose
 
 Each seed makes a stream; every family gets settings and a way to its sketch by chance (one batch, epochs side by side
 as in a store, parts merged in random trees, through bytes and back), and is asked every aggregate that it answers, as
 of the past, now and the future. The exact answers are found by brute force (`tests/support/truth.py`). Single answers,
-lists, curves, series and sentences are trials of their own kind. Bounds that never fail must not: then the exit status
-is 1. Bounds that may fail are counted; families with a seed are built with several.
+lists, curves, series and sentences are trials of their own kind. With --merged every sketch is made of up to 100 parts.
+Bounds that never fail must not: then the exit status is 1. Bounds that may fail are counted; families with a seed are
+built with several.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from collections import defaultdict
@@ -43,7 +45,7 @@ def main() -> None:
     last = begin
     for done, seed in enumerate(options.seeds, start=1):
         for name in names:
-            attempt = Attempt(seed, name, options.copies, options.questions)
+            attempt = Attempt(seed, name, options.copies, options.questions, merged=options.merged)
             if options.verbose and options.case is not None:
                 print(attempt.describe())
             for outcome in attempt.outcomes(options.case):
@@ -58,7 +60,8 @@ def main() -> None:
             break
     text = report(ledger, done, time.monotonic() - begin, every=options.every)
     if options.publish:
-        publish("accuracy.md", "Fuzz", "python -m benchmarks.fuzz --publish", text)
+        section = "Fuzz of merged sketches" if options.merged else "Fuzz"
+        publish("accuracy.md", section, shlex.join(["python", "-m", "benchmarks.fuzz", *sys.argv[1:]]), text)
     else:
         print(text)
     sys.exit(1 if ledger.violations else 0)
@@ -72,6 +75,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--case", type=int, help="only this case of each family")
     parser.add_argument("--copies", type=int, help="sketches with seeds of their own where bounds may fail")
     parser.add_argument("--questions", type=int, help="questions to each sketch")
+    parser.add_argument("--merged", action="store_true", help="only sketches that are merged of many parts")
     parser.add_argument("--verbose", action="store_true", help="print every miss, or every trial of --case")
     parser.add_argument("--every", action="store_true", help="a line for every aggregate in the tables")
     parser.add_argument("--publish", action="store_true", help="put the tables into docs/accuracy.md")

@@ -32,7 +32,9 @@ def of_number(
     near = ""
     if whole is not None and len(value):
         distance = np.nan_to_num(np.maximum(value - lower, upper - value))  # of nothing there is no share
-        error = float(np.max(np.divide(distance, whole, out=np.where(distance > 0.0, np.inf, 0.0), where=whole > 0.0)))
+        with np.errstate(over="ignore"):  # all that is certain may be long ago, and the square of next to nothing
+            shares = np.divide(distance, whole, out=np.where(distance > 0.0, np.inf, 0.0), where=whole > 0.0)
+        error = float(np.max(shares))
         near = guarantees.within(error, _whole(contents, question)) if error < 1.0 else ""
     return guarantees.clauses(held, near, *_besides(contents, question))
 

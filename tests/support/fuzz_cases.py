@@ -245,6 +245,8 @@ class Way:
     through_bytes: bool
     seed: int
     epochs: int = 60  # at most
+    spread: str = "at random"  # over the parts: or in order, or a tenth of the rows late
+    least_runs: int = 1  # that add to an epoch, where there are several commits
 
     def sketch(self, family: type[Sketch], rows: Stream, settings: dict[str, Any]) -> Askable:
         rng = np.random.default_rng(self.seed)
@@ -257,7 +259,7 @@ class Way:
             return self._side_by_side(rng, family, rows, settings, build)
         if self.name == "batch" or not len(rows):
             return build(rows)
-        sketches = [build(part) for part in rows.split(self.parts, self.seed)]
+        sketches = [build(part) for part in self._dealt(rows, self.parts)]
         if self.name == "union":
             return family.union(sketches)
         while len(sketches) > 1:
@@ -288,10 +290,21 @@ class Way:
             gathered.append(family.gather([self._stored(rng, rows.take(each), build) for each in sources]))
         return family.side_by_side(gathered)
 
+    def _dealt(self, rows: Stream, parts: int) -> list[Stream]:
+        """The rows of each part; one may have none."""
+        if self.spread == "at random":
+            return rows.split(parts, self.seed)
+        rng, part = np.random.default_rng(self.seed), np.empty(len(rows), np.int64)
+        part[np.argsort(rows.t, kind="stable")] = np.arange(len(rows)) * parts // max(len(rows), 1)
+        if self.spread == "a tenth late":
+            late = rng.random(len(rows)) < 0.1
+            part = np.where(late, np.minimum(part + rng.integers(0, parts, len(rows)), parts - 1), part)
+        return [rows.take(np.flatnonzero(part == number)) for number in range(parts)]
+
     def _stored(self, rng: Rng, rows: Stream, build: Callable[[Stream], Sketch]) -> Sketch:
         if self.name == "epochs":
             return build(rows)
-        first, *later = rows.split(int(rng.integers(1, 5)), self.seed)
+        first, *later = self._dealt(rows, int(rng.integers(self.least_runs, self.least_runs + 4)))
         payload = build(first).to_bytes()
         for part in later:
             payload = merge_payloads([payload, build(part).to_bytes()])
@@ -304,6 +317,16 @@ def random_way(rng: Rng, family: str = "") -> Way:
     if family == "integral":  # it searches when each event expires, at every merge
         return Way(name, min(parts, 3), bool(rng.random() < 0.3), int(rng.integers(2**32)), epochs=4)
     return Way(name, parts, bool(rng.random() < 0.3), int(rng.integers(2**32)))
+
+
+def merged_way(rng: Rng, family: str = "") -> Way:
+    """No batch, and no epochs of one run: many parts, as hourly runs, late files or many sites bring them."""
+    name = pick(rng, ("tree", "union", "chain", "commits"))
+    parts = int(pick(rng, (2, 3, 24, 100)))
+    spread = pick(rng, ("in order", "a tenth late", "at random"))
+    few = family == "integral"  # see above
+    through_bytes, seed = bool(rng.random() < 0.3), int(rng.integers(2**32))
+    return Way(name, min(parts, 3) if few else parts, through_bytes, seed, 4 if few else 8, spread, least_runs=2)
 
 
 # Questions.

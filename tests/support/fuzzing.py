@@ -35,6 +35,7 @@ from tests.support.fuzz_cases import (
     UNITS,
     Chooser,
     Inquiry,
+    merged_way,
     pick,
     random_settings,
     random_stream,
@@ -80,6 +81,7 @@ class Attempt:
     copies: int | None = None  # sketches with seeds of their own, for families whose bounds may fail
     questions: int | None = None
     most: int = MOST  # rows of a stream
+    merged: bool = False  # whether sketches are always made of many parts
 
     def __post_init__(self) -> None:
         self.family: type[Sketch] = FAMILIES[self.name]
@@ -88,7 +90,7 @@ class Attempt:
         self.stream = random_stream(rng, self.most)
         rng = np.random.default_rng([self.seed, zlib.crc32(self.name.encode())])
         self.settings = random_settings(rng, self.name, self.stream, self.unit)
-        self.way = random_way(rng, self.name)
+        self.way = (merged_way if self.merged else random_way)(rng, self.name)
         if self.name == "integral" and self.way.name != "batch":
             self.settings["delta"] = max(self.settings["delta"], 0.05)  # several copies take long to merge
         self.now = int(self.stream.t.max()) if len(self.stream) else 0
@@ -112,7 +114,7 @@ class Attempt:
         unit = f"{self.unit.numerator}/{self.unit.denominator}s"
         return (
             f"{len(self.stream)} rows ({self.stream.v.dtype}), unit {unit}, {self.name} {shown}, {self.way.name} of "
-            f"{self.way.parts}{' through bytes' if self.way.through_bytes else ''}"
+            f"{self.way.parts} {self.way.spread}{' through bytes' if self.way.through_bytes else ''}"
         )
 
     def outcomes(self, only: int | None = None) -> Iterator[Outcome]:

@@ -794,6 +794,17 @@ def test_before_all_and_long_after() -> None:
     assert math.isnan(sketch.answer(Question("frequency", as_of=99, value="a")).value)
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_certain_may_be_next_to_nothing() -> None:
+    """As of a time within an entry, all that surely came is long ago: no error relative to it is stated."""
+    times = np.concatenate([np.zeros(4000, np.int64), np.arange(1000, 1300)])
+    sketch = Ecm.build(Events.of(np.arange(len(times)), times, times % 3), epsilon=0.5)
+    estimate = sketch.answer(Question("self-join", "exp:half_life=1.9s", as_of=1002))
+    exact = sum(0.5 ** (2 * age / 1.9) for age in range(3))  # three keys, each a single time since 1000
+    assert estimate.lower <= exact <= estimate.upper
+    assert "the decayed" not in estimate.guarantee
+
+
 def test_what_is_not_answered_says_why() -> None:
     """Other aggregates, order of text or without a domain, text among numbers, more confidence than there is."""
     keys = Ecm.build(Events.of([1, 2], [1, 2], ["a", "b"]), bits=4)
