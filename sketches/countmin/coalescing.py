@@ -145,13 +145,13 @@ def _round(
         to -= 1
         low_at, sizes_at, fresh_at, high[to] = low[at], sizes[at], fresh[at], high[at]
         old, fresh[to] = at - 1, False
-        if old >= begin and (fresh_at or fresh[old]):
-            if _fits(slack, low[old], high[old], sizes[old], low_at, high[to], sizes_at, k):
-                low_at = min(low[old], low_at)
-                sizes_at += sizes[old]
-                old -= 1
-                fresh[to] = True
-                made = max(made, to)
+        looked_at = old >= begin and (fresh_at or fresh[old])
+        if looked_at and _fits(slack, low[old], high[old], sizes[old], low_at, high[to], sizes_at, k):
+            low_at = min(low[old], low_at)
+            sizes_at += sizes[old]
+            old -= 1
+            fresh[to] = True
+            made = max(made, to)
         low[to], sizes[to] = low_at, sizes_at
         at = old
     return to, min(made + 1, newest) if made >= 0 else -1
@@ -187,10 +187,10 @@ def _fits(
 @njit(cache=True, nogil=True, inline="always")
 def _has(slack: Floats, after: int, last: int, needed: float) -> bool:
     """Whether there is so much slack at all places after one, up to a last one."""
-    for place in range(last, after, -1):
-        if slack[place] < needed:
-            return False
-    return True
+    place = last
+    while place > after and slack[place] >= needed:
+        place -= 1
+    return place <= after
 
 
 @njit(cache=True, nogil=True, inline="always")
