@@ -13,6 +13,7 @@ from typing import Final
 
 from dashboard import LOOPBACK
 from dashboard.door.access import Access
+from dashboard.door.oidc import log_in_lines
 from sketches.errors import WaneError
 from sketches.formatting import listed
 
@@ -54,6 +55,8 @@ def serve(store: str | Path, access: Access, *, raw: Sequence[str] = (), verbose
     from dashboard.server import app  # noqa: PLC0415  it reads the settings that were just loaded
 
     app.admit(access)
+    if access.provider is not None:
+        log_in_lines()
     if access.roles:
         from dashboard.shared import shared_answers  # noqa: PLC0415  without roles, the server need not wait for it
 
@@ -74,12 +77,15 @@ def welcome(access: Access) -> list[str]:
         lines.append("Visitors log in with the token of --token-file.")
     for role in access.roles:
         seen = "all streams" if role.streams is None else listed(sorted(role.streams))
-        lines.append(f"Visitors with the token of {role.name} see {seen}.")
+        who = f"with the token of {role.name}" if role.token else f"whom [access.{role.name}] lists"
+        lines.append(f"Visitors {who} see {seen}.")
+    if access.provider is not None:
+        lines.append(f"They log in at their identity provider, which sends them back to {access.provider.redirect}.")
     if not access.is_local:
         lines.append(f"It listens at {access.host} and answers to addresses{_and_names(access)}.")
         if not access.visitors:
             lines.append("--insecure: everybody who can reach this machine sees everything.")
-        elif not access.is_encrypted:
+        elif not access.is_encrypted and (access.provider is None or not access.provider.is_encrypted):
             lines.append("What is sent is not encrypted, the token included: --tls-cert, or a proxy with TLS, does it.")
     return lines
 
@@ -106,6 +112,7 @@ def options(access: Access) -> dict[str, object]:
         "server_port": access.port,
         "server_sslCertFile": access.certificate or None,
         "server_sslKeyFile": access.key or None,
+        **({} if access.provider is None else {"secrets_files": [access.provider.file]}),
         "server_headless": True,
         "server_fileWatcherType": "none",
         "server_runOnSave": False,

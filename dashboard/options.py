@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=LOOPBACK,
         metavar="ADDRESS",
         help=f"the address to listen at (default {LOOPBACK}, only this machine); any other needs --token-file, "
-        "--access or --insecure",
+        "--access, --oidc or --insecure",
     )
     add(
         "--token-file",
@@ -33,6 +33,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="who opens the dashboard must log in, and sees the streams that [access] in this settings file gives to "
         "the role of his token",
+    )
+    add(
+        "--oidc",
+        metavar="FILE",
+        help="who opens the dashboard must log in at the identity provider that [auth] in this settings file names, "
+        "and be one of the people of a role in [access]",
     )
     add("--insecure", action="store_true", help="no log-in, although others can reach it: everybody sees everything")
     add(
@@ -65,6 +71,7 @@ def access_of(options: argparse.Namespace) -> Access:
         options.port,
         token_file=options.token_file,
         access_file=options.access,
+        oidc_file=options.oidc,
         insecure=options.insecure,
         allowed_hosts=options.allowed_host,
         certificate=options.tls_cert,

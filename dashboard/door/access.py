@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dashboard import LOOPBACK, PORT
-from dashboard.door.roles import Role, read_roles
+from dashboard.door.oidc import Provider, read_provider
+from dashboard.door.roles import BY_PERSON, Role, read_roles
 from dashboard.door.tokens import MAKE_TOKEN, AccessError, read_token
 
 
@@ -28,7 +29,8 @@ class Access:
     token: str = field(default="", repr=False)  # empty: there is no log-in
     certificate: str = ""
     key: str = ""
-    roles: tuple[Role, ...] = ()  # each with a token and streams of its own
+    roles: tuple[Role, ...] = ()  # each with streams of its own, and a token or people
+    provider: Provider | None = None  # who knows these people
 
     @property
     def visitors(self) -> tuple[Role, ...]:
@@ -71,23 +73,25 @@ def access(
     *,
     token_file: str | None = None,
     access_file: str | None = None,
+    oidc_file: str | None = None,
     insecure: bool = False,
     allowed_hosts: Sequence[str] = (),
     certificate: str | None = None,
     key: str | None = None,
 ) -> Access:
     """The rules that the options give; refuses options that would let anybody in unasked."""
-    chosen = {"--token-file": token_file is not None, "--access": access_file is not None, "--insecure": insecure}
-    given = [option for option, is_given in chosen.items() if is_given]
+    files = {"--token-file": token_file, "--access": access_file, "--oidc": oidc_file}
+    given = [option for option, file in files.items() if file is not None] + ["--insecure"] * insecure
     if len(given) > 1:
         raise AccessError(
             f"{' and '.join(given)} do not go together: --token-file is one log-in that sees everything, --access is a "
-            "log-in for each role, --insecure is none"
+            "log-in for each role, --oidc is one by an identity provider, --insecure is none"
         )
     if not (is_loopback(host) or given):
         raise AccessError(
             f"--host {host} opens the dashboard to other machines; --token-file FILE makes them log in ({MAKE_TOKEN}),"
-            " --access FILE does so by roles, --insecure lets everybody see everything"
+            " --access FILE does so by roles, --oidc FILE by an identity provider, --insecure lets everybody see "
+            "everything"
         )
     names = frozenset(_checked_name(name) for name in allowed_hosts)
     own = name_in(f"[{host}]" if ":" in host else host)
@@ -96,7 +100,11 @@ def access(
     _check_certificate(certificate, key)
     token = "" if token_file is None else read_token(token_file)
     roles = () if access_file is None else read_roles(access_file)
-    return Access(host, port, names, token, certificate or "", key or "", roles)
+    provider = None
+    if oidc_file is not None:
+        provider, roles = read_provider(oidc_file), read_roles(oidc_file, "--oidc", BY_PERSON)
+        names |= {provider.host}
+    return Access(host, port, names, token, certificate or "", key or "", roles, provider)
 
 
 def is_loopback(host: str) -> bool:

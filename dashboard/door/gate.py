@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dashboard.door.access import Access
 from dashboard.door.headers import with_headers
 from dashboard.door.login import LASTS, Login, WrongTries, page, safe_path
+from dashboard.door.oidc import ROUTES, Provider, role_of, stranger_page
 from dashboard.door.roles import ROLE, Role
 
 LOGIN: Final = "/_wane/login"
@@ -38,14 +39,16 @@ class Gate:
 
     def admit(self, access: Access) -> None:
         self._access = access
-        self._logins = [(role, Login(role.token)) for role in access.visitors]
+        self._logins = [(role, Login(role.token)) for role in access.visitors if role.token]
+        self._provider = access.provider
         self._wrong = WrongTries()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        send = with_headers(send, self._policy)
+        encrypted = self._provider is not None and self._provider.is_encrypted
+        send = with_headers(send, self._policy, encrypted=encrypted)
         refusal = self._refused(scope)
         role: Role | None = None
         if refusal is None:
@@ -73,8 +76,10 @@ class Gate:
 
     async def _asked_in(self, scope: Scope, receive: Receive) -> tuple[Role | None, Response | None]:
         """The role of the sender, or the answer to whoever has yet to log in, or is doing so."""
-        if not self._logins or scope["path"] == HEALTH:
+        if self._is_open or scope["path"] == HEALTH:
             return None, None
+        if self._provider is not None:
+            return self._known_to(self._provider, scope)
         if scope["type"] == "http" and scope["path"] == LOGIN:
             return None, await self._log_in(scope, receive)
         role, lasts = self._known(scope)
@@ -85,6 +90,21 @@ class Gate:
             return None, _page_or_line(scope, 401)
         found = self._judged(shown, scope)
         return (None, found) if isinstance(found, Response) else (found[0], None)
+
+    def _known_to(self, provider: Provider, scope: Scope) -> tuple[Role | None, Response | None]:
+        """The role of whom the identity provider has named, or the answer to whom it has not, or to a stranger."""
+        if scope["type"] == "http" and scope["path"] in ROUTES:
+            return None, None
+        role, lasts = self._known(scope)
+        if role is not None and lasts > 0:
+            return role, None
+        found = provider.person(HTTPConnection(scope).cookies)
+        if not _wants_page(scope):
+            line = "Log in: open this dashboard in a browser." if found is None else "You may not see this dashboard."
+            return None, PlainTextResponse(f"{line}\n", 401 if found is None else 403, _UNKEPT)
+        if found is None:
+            return None, RedirectResponse(provider.login(), 303, _UNKEPT)
+        return None, HTMLResponse(stranger_page(found[0]), 403, _UNKEPT)
 
     def _judged(self, shown: str, scope: Scope) -> tuple[Role, Login] | Response:
         """Whose token this is; else a refusal, and the try is remembered."""
@@ -118,13 +138,21 @@ class Gate:
         return answer
 
     @property
+    def _is_open(self) -> bool:
+        """Whether there is no log-in."""
+        return not self._logins and self._provider is None
+
+    @property
     def _cookie_name(self) -> str:
         return f"wane-{self._access.port}"  # a browser sends a host's cookies to all its ports
 
     def _known(self, scope: Scope) -> tuple[Role | None, float]:
         """Whom the sender is logged in as by cookie, and for how many seconds still."""
-        if not self._logins:
+        if self._is_open:
             return None, math.inf
+        if self._provider is not None:
+            found = self._provider.person(HTTPConnection(scope).cookies)
+            return (None, 0.0) if found is None else (role_of(found[0], self._access.roles), found[1])
         cookie = HTTPConnection(scope).cookies.get(self._cookie_name, "")
         for role, login in self._logins:
             if (lasts := login.expires(cookie)) > 0:
@@ -140,10 +168,15 @@ def _bearer(scope: Scope) -> str | None:
     return token.strip() if kind.lower() == "bearer" else None
 
 
+def _wants_page(scope: Scope) -> bool:
+    """Whether it is a browser that asks, for a page."""
+    return "text/html" in Headers(scope=scope).get("accept", "")
+
+
 def _page_or_line(scope: Scope, status: int, complaint: str = "", wait: int = 0) -> Response:
     """The log-in page for a person, one line for a program."""
     headers = _UNKEPT | {"www-authenticate": "Bearer"} | ({"retry-after": str(wait)} if wait else {})
-    if "text/html" not in Headers(scope=scope).get("accept", ""):
+    if not _wants_page(scope):
         line = complaint or "Log in: send the header Authorization: Bearer TOKEN."
         return PlainTextResponse(f"{line}\n", status, headers)
     query = scope.get("query_string", b"").decode("latin-1")

@@ -41,8 +41,8 @@ def content_policy(*pages: bytes) -> str:
     )
 
 
-def with_headers(send: Send, policy: str) -> Send:
-    """Sends answers with these headers."""
+def with_headers(send: Send, policy: str, *, encrypted: bool = False) -> Send:
+    """Sends answers with these headers; where visitors come by TLS, cookies travel no other way."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -50,6 +50,11 @@ def with_headers(send: Send, policy: str) -> Send:
             headers["content-security-policy"] = policy
             headers["x-content-type-options"] = "nosniff"
             headers["referrer-policy"] = "same-origin"
+            if encrypted:
+                message["headers"] = [
+                    (name, value + b"; Secure" if name == b"set-cookie" and b"; secure" not in value.lower() else value)
+                    for name, value in message["headers"]
+                ]
         await send(message)
 
     return sent

@@ -80,7 +80,7 @@ def _neighbourhood(address: str) -> str:
     return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))
 
 
-_STYLE: Final = """
+STYLE: Final = """
 :root { color-scheme: light dark; --back: #fff; --box: #f4f5f8; --ink: #1d2433; --own: #3b5bdb; --wrong: #c92a2a }
 @media (prefers-color-scheme: dark) {
   :root { --back: #10141c; --box: #1a202b; --ink: #e4e7ee; --own: #748ffc; --wrong: #ff8787 }
@@ -101,7 +101,7 @@ def page(action: str, back_to: str, complaint: str = "") -> str:
     said = f'<p class="wrong" role="alert">{escape(complaint)}</p>' if complaint else ""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>wane: log in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>
 <body><form method="post" action="{escape(action)}"><h1>wane</h1>
 <label for="token">Token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>

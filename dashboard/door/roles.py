@@ -8,68 +8,81 @@
     streams = ["*"]
     token_file = "operators.token"
 
-A visitor has the role whose token he logs in with. `door.gate` finds it out at every request. What the role may
-not see is not there for him: `store.serving.opened_streams` leaves it out of all that the store tells.
+A visitor has the role whose token he logs in with or, with `--oidc`, the one whose `people` has his address.
+`door.gate` finds it out at every request. What the role may not see is not there for him:
+`store.serving.opened_streams` leaves it out of all that the store tells.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dashboard.door.tokens import AccessError, read_token
+from dashboard.door.tokens import AccessError, read_table, read_token
 
 ALL: Final = "*"
 ROLE: Final = "x-wane-role"  # the header in which the gate tells pages who asks
-_LARGEST: Final = 1 << 20  # bytes of a settings file
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # it travels in a header
-_KEYS: Final = ("streams", "token_file")
+_PERSON: Final = re.compile(r"sub:\S+|(\*|[^\s@*]+)@[^\s@*]+")
+_PEOPLE: Final = '"ann@example.org", "*@example.org" for all of a domain, "sub:NAME" by the provider\'s own name'
+BY_TOKEN: Final = "token_file"  # how a role tells whose it is
+BY_PERSON: Final = "people"
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Some visitors: what they are called, which streams they may see (None: all of them), and their token."""
+    """Some visitors: what they are called, which streams they may see (None: all of them), their token or who they
+    are."""
 
     name: str
     streams: frozenset[str] | None
-    token: str = field(repr=False)
+    token: str = field(default="", repr=False)
+    people: frozenset[str] = frozenset()
 
 
-def read_roles(path: str | Path) -> tuple[Role, ...]:
+def read_roles(path: str | Path, option: str = "--access", by: str = BY_TOKEN) -> tuple[Role, ...]:
     """The roles in a settings file; files of tokens are looked for beside it."""
     file = Path(path)
-    try:
-        with file.open("rb") as opened:
-            table = tomllib.loads(opened.read(_LARGEST).decode())
-    except OSError as error:
-        raise AccessError(f"--access {file} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise AccessError(f"--access {file} is not TOML: {error}") from None
-    entries = table.get("access")
+    entries = read_table(file, option).get("access")
     if not isinstance(entries, dict) or not entries:
-        raise AccessError(f"--access {file} has no role; it needs tables [access.NAME] with streams and token_file")
-    roles = tuple(_role(file, name, entry) for name, entry in entries.items())
+        raise AccessError(f"{option} {file} has no role; it needs tables [access.NAME] with streams and {by}")
+    roles = tuple(_role(file, name, entry, by) for name, entry in entries.items())
     owners: dict[str, str] = {}
     for role in roles:
-        if (other := owners.setdefault(role.token, role.name)) != role.name:
-            raise AccessError(f"{file}: access.{other} and access.{role.name} have the same token; each needs its own")
+        for mark in role.people or (role.token,):
+            if (other := owners.setdefault(mark, role.name)) != role.name:
+                said = "the same token; each needs its own" if by == BY_TOKEN else f"{mark!r}; a person has one role"
+                raise AccessError(f"{file}: access.{other} and access.{role.name} have {said}")
     return roles
 
 
-def _role(file: Path, name: str, entry: object) -> Role:
-    where = f"{file}: access.{name}"
+def _role(file: Path, name: str, entry: object, by: str) -> Role:
+    where, keys = f"{file}: access.{name}", ("streams", by)
     if not _NAME.fullmatch(name):
         raise AccessError(f"{file}: the role {name!r} must be named with 1 to 64 of the letters A-Z, a-z, 0-9 and _.-")
     if not isinstance(entry, dict):
-        raise AccessError(f"{where} must be a table with {' and '.join(_KEYS)}")
+        raise AccessError(f"{where} must be a table with {' and '.join(keys)}")
     for key in entry:
-        if key not in _KEYS:
-            raise AccessError(f"{where}.{key} is not a setting; known are: {', '.join(_KEYS)}")
-    return Role(name, _streams(where, entry), _token(file, where, entry))
+        if key not in keys:
+            raise AccessError(f"{where}.{key} is not a setting; known are: {', '.join(keys)}")
+    streams = _streams(where, entry)
+    if by == BY_PERSON:
+        return Role(name, streams, people=_people(where, entry))
+    return Role(name, streams, _token(file, where, entry))
+
+
+def _people(where: str, entry: Mapping[str, object]) -> frozenset[str]:
+    """The addresses of a role's people, in lower case, and the names that the provider has for others."""
+    stated = entry.get(BY_PERSON)
+    if not isinstance(stated, list) or not stated or not all(isinstance(one, str) for one in stated):
+        raise AccessError(f"{where}.{BY_PERSON} must be a list of addresses, such as {_PEOPLE}")
+    for one in stated:
+        if not _PERSON.fullmatch(one):
+            raise AccessError(f"{where}.{BY_PERSON} has {one!r}; it can have {_PEOPLE}")
+    return frozenset(one if one.startswith("sub:") else one.lower() for one in stated)
 
 
 def _streams(where: str, entry: Mapping[str, object]) -> frozenset[str] | None:

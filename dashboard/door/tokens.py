@@ -1,14 +1,16 @@
-"""Tokens that visitors log in with, each in a file of its own."""
+"""Files that say who may come in: tokens that visitors log in with, each in a file of its own, and settings."""
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sketches.errors import WaneError
 
 SHORTEST_TOKEN: Final = 16  # characters; shorter ones can be guessed
 _LONGEST_TOKEN: Final = 1024
+_LARGEST: Final = 1 << 20  # bytes of a settings file
 MAKE_TOKEN: Final = "openssl rand -hex 32 makes one"
 
 
@@ -31,3 +33,14 @@ def read_token(file: str | Path, named: str = "--token-file") -> str:
             f"{MAKE_TOKEN}"
         )
     return token
+
+
+def read_table(file: Path, named: str) -> dict[str, Any]:
+    """The settings in a file; `named` is the option that names it."""
+    try:
+        with file.open("rb") as opened:
+            return tomllib.loads(opened.read(_LARGEST).decode())
+    except OSError as error:
+        raise AccessError(f"{named} {file} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise AccessError(f"{named} {file} is not TOML: {error}") from None
