@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from ingest.driver.configuration.settings import Settings, SettingsError, StreamSettings
-from ingest.driver.files.input_files import FoundFile
+from ingest.driver.files.input_files import FoundFile, Marks
+from ingest.driver.one_pass import sketched_together
 from ingest.driver.progress import Progress
 from ingest.driver.reading import plain_columns
 from ingest.driver.run_options import RunOptions
 from ingest.driver.session.spark import SparkError, spark_session
 from ingest.driver.session.stopping import stoppable
-from ingest.driver.sketching import clock_of, empty_table, sketch_files
+from ingest.driver.sketching import SketchedFiles, clock_of, empty_table, sketch_files
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.driver.summary import StreamOutcome, Summary
 from ingest.executor.columns import TOO_OLD
@@ -50,14 +51,18 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
 
         started = _now()
         progress.start.ended("Python")
-        works = [find_work(stream, settings.store, options) for stream in chosen_streams(settings, options)]
+        marks: Marks = {}
+        works = [find_work(stream, settings.store, options, marks) for stream in chosen_streams(settings, options)]
         progress.start.ended("files")
         runs = []
         for work in works:
             _say_found(work, progress)
+        ready = sketched_together(works, spark, started, progress)
+        check_stopped()
+        for work in works:
             if work.outcome.error is None and work.is_needed:
                 try:
-                    runs.append(_ingest(work, spark, started, progress))
+                    runs.append(_ingest(work, spark, started, progress, ready.get(work.settings.name)))
                 except SparkError:
                     raise
                 except WaneError as error:
@@ -114,14 +119,23 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: datetime, progress: Progress) -> Run | None:
-    """Sketch the files of a stream with Spark, as a run for the store; None where no file could be read."""
+def _ingest(
+    work: StreamWork,
+    spark: Callable[[], SparkSession],
+    started: datetime,
+    progress: Progress,
+    ready: SketchedFiles | None,
+) -> Run | None:
+    """Sketch the files of a stream with Spark, as a run for the store; None where no file could be read.
+
+    `ready` are its new files where they have been sketched with those of other streams.
+    """
     outcome = work.outcome
     kinds, earlier = work.kinds, work.earlier
     tables: list[pa.Table] = []
     tally, read, replaced = Tally(), list[FoundFile](), list[InputFile]()
     if work.inputs.new:
-        new = sketch_files(work.settings, work.inputs.new, kinds, spark(), started, progress, earlier)
+        new = ready or sketch_files(work.settings, work.inputs.new, kinds, spark(), started, progress, earlier)
         kinds, tally, read = new.kinds, new.tally, list(new.files)
         tables.append(new.table)
         outcome.unreadable |= new.unreadable
@@ -148,10 +162,7 @@ def _ingest(work: StreamWork, spark: Callable[[], SparkSession], started: dateti
     clock = clock_of(started, work.settings.unit)
     outcome.files = len(read)
     _note_rows(outcome, tally, clock, work.settings)
-    outcome.sources = len(pc.unique(sketched.epochs["source"]))
-    outcome.epochs = len(pc.unique(sketched.epochs["start"]))
-    outcome.sketches = sketched.sketches.num_rows
-    outcome.bytes = int(pc.sum(pc.binary_length(sketched.sketches["payload"])).as_py() or 0)
+    _note_sketches(outcome, sketched)
     return Run(
         Stream(work.settings.name, work.settings.epoch, work.settings.unit, work.described(kinds)),
         sketched,
@@ -194,6 +205,14 @@ def _note_rows(outcome: StreamOutcome, tally: Tally, clock: int, settings: Strea
     if tally.ahead.latest is not None:
         ahead = tally.ahead.latest - clock
         outcome.furthest_ahead = ahead * settings.unit.numerator / settings.unit.denominator
+
+
+def _note_sketches(outcome: StreamOutcome, sketched: SketchTables) -> None:
+    """Tell how many sketches there are, and of what."""
+    outcome.sources = len(pc.unique(sketched.epochs["source"]))
+    outcome.epochs = len(pc.unique(sketched.epochs["start"]))
+    outcome.sketches = sketched.sketches.num_rows
+    outcome.bytes = int(pc.sum(pc.binary_length(sketched.sketches["payload"])).as_py() or 0)
 
 
 def _note_revoked(works: Sequence[StreamWork], settings: Settings) -> None:

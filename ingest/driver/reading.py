@@ -27,7 +27,7 @@ from ingest.driver.files.file_faults import parquet_heads
 from ingest.driver.files.text_files import alike_headers, reader_options
 from ingest.driver.session.shipping import on_workers
 from ingest.driver.session.spark import first_line
-from ingest.executor.worker import RowGroup
+from ingest.executor.worker import RowGroup, sketch_row_groups, sketch_rows
 from ingest.executor.worker_settings import WorkerSettings
 from sketches.event_rules import ROLES, PlainColumn
 
@@ -63,9 +63,9 @@ class ParquetReading:
 
     def sketches(self, spark: SparkSession, how: WorkerSettings) -> tuple[DataFrame, int]:
         tasks = self.tasks(spark.sparkContext.defaultParallelism)
-        work = on_workers(spark, "sketch_row_groups", tasks=tasks, columns=dict(self.columns), settings=how)
+        work = on_workers(spark, sketch_row_groups, tasks=tasks, columns=dict(self.columns), settings=how)
         frame = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-        return frame.mapInArrow(work, spark_schema(how)), len(tasks)
+        return frame.mapInArrow(work, spark_schema(how.schema)), len(tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class SparkReading:
     types: Mapping[str, Sequence[pa.DataType]]
 
     def sketches(self, spark: SparkSession, how: WorkerSettings) -> tuple[DataFrame, int]:
-        work = on_workers(spark, "sketch_rows", settings=how)
-        return self.frame.mapInArrow(work, spark_schema(how)), self.frame.rdd.getNumPartitions()
+        work = on_workers(spark, sketch_rows, settings=how)
+        return self.frame.mapInArrow(work, spark_schema(how.schema)), self.frame.rdd.getNumPartitions()
 
 
-def spark_schema(how: WorkerSettings) -> str:
+def spark_schema(schema: pa.Schema) -> str:
     """The schema of a worker's output, as Spark writes it."""
     words = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.binary(): "binary"}
-    return ", ".join(f"`{field.name}` {words[field.type]}" for field in how.schema)
+    return ", ".join(f"`{field.name}` {words[field.type]}" for field in schema)
 
 
 def plain_columns(settings: StreamSettings) -> dict[str, PlainColumn] | None:
@@ -134,19 +134,39 @@ def _elsewhere(column: str, path: str, schema: pa.Schema) -> bool:
 
 def read_with_spark(settings: StreamSettings, paths: Sequence[str], spark: SparkSession) -> SparkReading:
     """A DataFrame with a column for each part of an event and for the name of the file. Refuses bad expressions."""
-    frames = [_read(settings, group, spark) for group in alike_headers(settings, paths)]
+    picked = {part: (settings, part) for part in settings.parts}
+    frame, types = evaluated_by_spark(picked, paths, spark)
+    return SparkReading(frame, types)
+
+
+def evaluated_by_spark(
+    picked: Mapping[str, tuple[StreamSettings, str]], paths: Sequence[str], spark: SparkSession
+) -> tuple[DataFrame, dict[str, list[pa.DataType]]]:
+    """A DataFrame with columns of these names, each a part of a stream's events, and the name of the file; and which
+    types each of the columns has. All streams read the files alike."""
+    settings = next(iter(picked.values()))[0]
+    frames = [_read(settings, picked, group, spark) for group in alike_headers(settings, paths)]
     schemas = [to_arrow_schema(frame.schema, timezone="UTC") for frame in frames]
     try:
         whole = reduce(DataFrame.union, frames)
     except PySparkException as error:
         raise SettingsError(f"the files of stream {settings.name!r} do not go together: {first_line(error)}") from None
-    types = {part: dict.fromkeys(schema.field(part).type for schema in schemas) for part in settings.parts}
-    return SparkReading(whole, {part: list(found) for part, found in types.items()})
+    return whole, {name: list(dict.fromkeys(schema.field(name).type for schema in schemas)) for name in picked}
 
 
-def _read(settings: StreamSettings, paths: Sequence[str], spark: SparkSession) -> DataFrame:
+def base_path(settings: StreamSettings) -> str:
+    """The folder below which Spark takes folders named key=value for columns."""
+    return os.path.commonpath([_base(pattern) for pattern in settings.inputs])
+
+
+def _read(
+    settings: StreamSettings,
+    picked: Mapping[str, tuple[StreamSettings, str]],
+    paths: Sequence[str],
+    spark: SparkSession,
+) -> DataFrame:
     options = reader_options(settings)
-    options.setdefault("basePath", "file://" + os.path.commonpath([_base(pattern) for pattern in settings.inputs]))
+    options.setdefault("basePath", "file://" + base_path(settings))
     reader = spark.read.format(settings.format).options(**options)
     try:
         if settings.schema is not None:
@@ -156,8 +176,8 @@ def _read(settings: StreamSettings, paths: Sequence[str], spark: SparkSession) -
         raise SettingsError(
             f"stream {settings.name!r} cannot be read as {settings.format}: {first_line(error)}"
         ) from None
-    picked = [_evaluated(settings, raw, part).alias(part) for part in settings.parts]
-    return raw.select(*picked, spark_functions.col("_metadata.file_path").alias("file"))
+    columns = [_evaluated(stream, raw, part).alias(name) for name, (stream, part) in picked.items()]
+    return raw.select(*columns, spark_functions.col("_metadata.file_path").alias("file"))
 
 
 def _address(path: str) -> str:

@@ -38,7 +38,7 @@ from sketches.units import TimeUnit
 
 _MOST_ATTEMPTS: Final = 20  # each leaves out one more file that cannot be read
 _MOST_PARTITIONS: Final = 200
-_FEW_TASKS: Final = 4
+FEW_TASKS: Final = 4
 _BATCH_BYTES: Final = 64 << 20
 
 Reading = ParquetReading | SparkReading
@@ -90,7 +90,7 @@ def sketch_files(
         else:
             moved = {file.path: "it changed while it was read" for file in left if not unchanged(file)}
             if not moved:
-                tally, rows = _split(table)
+                tally, rows = split_tallies(table)
                 progress.start.ended("workers", tally.first_row)
                 return SketchedFiles(known, rows, tally, [*left, *empty], unreadable)
             unreadable |= moved
@@ -174,14 +174,19 @@ def _collect(spark: SparkSession, reading: Reading, how: WorkerSettings) -> pa.T
     frame, tasks = reading.sketches(spark, how)
     if tasks == 0:
         return how.schema.empty_table()
-    if tasks <= _FEW_TASKS:
-        return pa.Table.from_batches(merge(_sorted(frame.toArrow(), how.schema), how), how.schema)
-    partitions = max(spark.sparkContext.defaultParallelism, min(tasks, _MOST_PARTITIONS))
-    sorted_rows = frame.repartition(partitions, "source", "start").sortWithinPartitions("source", "start")
-    return sorted_rows.mapInArrow(on_workers(spark, "merge", settings=how), frame.schema).toArrow()
+    if tasks <= FEW_TASKS:
+        return pa.Table.from_batches(merge(in_order(frame.toArrow(), how.schema), how), how.schema)
+    sorted_rows = frame.repartition(partitions_for(spark, tasks), "source", "start")
+    sorted_rows = sorted_rows.sortWithinPartitions("source", "start")
+    return sorted_rows.mapInArrow(on_workers(spark, merge, settings=how), frame.schema).toArrow()
 
 
-def _sorted(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def partitions_for(spark: SparkSession, tasks: int) -> int:
+    """Into how many parts the rows of so many tasks are dealt to be merged."""
+    return max(spark.sparkContext.defaultParallelism, min(tasks, _MOST_PARTITIONS))
+
+
+def in_order(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows by source and epoch, in batches of bounded size: all payloads together may not fit in one array."""
     wide = [field.with_type(pa.large_binary()) if field.type == pa.binary() else field for field in schema]
     rows = table.cast(pa.schema(wide)).sort_by([("source", "ascending"), ("start", "ascending")])
@@ -190,7 +195,7 @@ def _sorted(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield from rows.slice(start, size).cast(schema).combine_chunks().to_batches()
 
 
-def _split(table: pa.Table) -> tuple[Tally, pa.Table]:
+def split_tallies(table: pa.Table) -> tuple[Tally, pa.Table]:
     """The tallies of all tasks as one, and the other rows."""
     tally = Tally()
     for data in table["tally"].drop_null().to_pylist():

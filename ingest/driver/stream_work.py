@@ -10,7 +10,7 @@ from typing import Any, Final
 from ingest.driver.configuration.settings import SettingsError, StreamSettings
 from ingest.driver.configuration.stream_kinds import StreamKinds
 from ingest.driver.configuration.stream_settings import fixed_part
-from ingest.driver.files.input_files import FoundFile, Inputs, compare, find_files
+from ingest.driver.files.input_files import FoundFile, Inputs, Marks, compare, find_files
 from ingest.driver.run_options import RunOptions
 from ingest.driver.summary import StreamOutcome
 from ingest.executor.worker_settings import EarlierEpochs
@@ -72,11 +72,14 @@ class StreamWork:
         return StreamKinds.stored({} if self.stored is None else self.stored.described)
 
 
-def find_work(stream: StreamSettings, store: Path, options: RunOptions) -> StreamWork:
-    """Compare the files of a stream with the ledger; reads no rows and changes nothing."""
+def find_work(stream: StreamSettings, store: Path, options: RunOptions, marks: Marks | None = None) -> StreamWork:
+    """Compare the files of a stream with the ledger; reads no rows and changes nothing.
+
+    `marks` are shared by the streams of a run: a file is fingerprinted once.
+    """
     ledger = known_files(store, stream.name)
     stored = read_catalogue(store).streams.get(stream.name) if store.exists() else None
-    inputs = compare(find_files(stream), ledger, stream.parts.values())
+    inputs = compare(find_files(stream), ledger, stream.parts.values(), marks)
     outcome = StreamOutcome(
         stream.name,
         known=len(inputs.known),

@@ -59,18 +59,29 @@ def sketch_row_groups(
 
 def read_row_group(group: RowGroup, columns: Mapping[str, PlainColumn]) -> Iterator[dict[str, pa.Array]]:
     """The columns of a row group by role, batch by batch, with the name of the file."""
+    for (found,) in read_for_all(group, [columns]):
+        yield found
+
+
+def read_for_all(
+    group: RowGroup, streams: Sequence[Mapping[str, PlainColumn]]
+) -> Iterator[tuple[dict[str, pa.Array], ...]]:
+    """The same for several streams, each with columns of its own: the row group is read once."""
     try:
         head = pq.read_metadata(group.path)
         types = {column.name: plain_type(column.type) for column in head.schema.to_arrow_schema()}
-        wanted = sorted(types.keys() & {plain.column for plain in columns.values()})
-        by_row = {columns[role].column for role in _BY_ROW}
+        wanted = sorted(types.keys() & {plain.column for columns in streams for plain in columns.values()})
+        by_row = {columns[role].column for columns in streams for role in _BY_ROW}
         texts = [name for name in wanted if name not in by_row and is_text(types[name])]
         with pq.ParquetFile(group.path, metadata=head, read_dictionary=texts) as file:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group.number], columns=wanted, use_threads=False):
                 name = pa.DictionaryArray.from_arrays(
                     pa.array(np.zeros(batch.num_rows, np.int32)), pa.array([group.path])
                 )
-                yield {role: _column(batch, plain) for role, plain in columns.items()} | {"file": name}
+                yield tuple(
+                    {role: _column(batch, plain) for role, plain in columns.items()} | {"file": name}
+                    for columns in streams
+                )
     except (OSError, pa.ArrowException) as error:
         raise UnreadableError(f"{group.path} cannot be read: {error}") from error
 
@@ -90,27 +101,45 @@ def sketch_rows(batches: Iterable[pa.RecordBatch], settings: WorkerSettings) -> 
 
 
 def sketch(batches: Iterable[Mapping[str, pa.Array]], settings: WorkerSettings) -> Iterator[pa.RecordBatch]:
-    """Check rows and sketch them, a chunk of bounded size at a time.
+    """Check rows and sketch them, a chunk of bounded size at a time."""
+    sketching = Sketching(settings)
+    for columns in batches:
+        yield from sketching.add(columns)
+    yield from sketching.done()
+
+
+class Sketching:
+    """The sketches of the rows of a task, which come batch by batch.
 
     Sketches of the whole stream come once, after all those of sources and epochs, and the tally comes last.
     """
-    chunk = Chunk(settings)
-    whole = StreamSketches(settings)
-    tally = Tally()
-    for columns in batches:
+
+    def __init__(self, settings: WorkerSettings, most: int = CHUNK) -> None:
+        self._settings = settings
+        self._most = most
+        self._chunk = Chunk(settings)
+        self._whole = StreamSketches(settings)
+        self._tally = Tally()
+
+    def add(self, columns: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
+        """Take the columns of further rows by role, with the name of their file."""
+        tally, conversion = self._tally, self._settings.conversion
         tally.first_row = tally.first_row or time.time()
-        checked = check(columns, settings.conversion)
+        checked = check(columns, conversion)
         if checked.fault is not None:
             tally.reject(columns, checked.fault, checked.reasons)
         tally.miss_fields(checked.field_faults)
         _count_files(tally, columns["file"], checked)
-        _count_ahead(tally, checked, settings.conversion.clock)
-        chunk.add(checked)
-        if chunk.nbytes >= CHUNK:
-            yield from chunk.sketched(tally, whole)
-    yield from chunk.sketched(tally, whole)
-    yield from whole.records()
-    yield record(settings.schema, 1, {"start": [NO_START], "tally": [tally.to_bytes()]})
+        _count_ahead(tally, checked, conversion.clock)
+        self._chunk.add(checked)
+        if self._chunk.nbytes >= self._most:
+            yield from self._chunk.sketched(tally, self._whole)
+
+    def done(self) -> Iterator[pa.RecordBatch]:
+        """What is left, the sketches of the whole stream, and the tally."""
+        yield from self._chunk.sketched(self._tally, self._whole)
+        yield from self._whole.records()
+        yield record(self._settings.schema, 1, {"start": [NO_START], "tally": [self._tally.to_bytes()]})
 
 
 def _count_files(tally: Tally, names: pa.Array, checked: CheckedRows) -> None:

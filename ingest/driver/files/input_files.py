@@ -29,6 +29,9 @@ class FoundFile:
     fingerprint: str = ""
 
 
+Marks = dict[FoundFile, FoundFile | str]  # files as they were found: with their fingerprint, or why they have none
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """The files of a stream, sorted into what to do with them."""
@@ -81,10 +84,16 @@ def _files_in(name: str, kind: str) -> Iterable[str]:
         yield os.path.abspath(name)  # noqa: PTH100 - a link is a name of its own
 
 
-def compare(found: Sequence[FoundFile], ledger: Sequence[KnownFile], expressions: Iterable[str] = ()) -> Inputs:
+def compare(
+    found: Sequence[FoundFile],
+    ledger: Sequence[KnownFile],
+    expressions: Iterable[str] = (),
+    marks: Marks | None = None,
+) -> Inputs:
     """Sort the files by what the ledger knows of them. Files with the known size and time of change are not opened.
 
-    An empty file that is new is left out: somebody may be about to fill it. `expressions` are those of the stream.
+    An empty file that is new is left out: somebody may be about to fill it. `expressions` are those of the stream;
+    `marks` are what was found of files that another stream named, and take up what is found here.
     """
     said = tuple(expressions)
     by_path = {known.path: known for known in ledger}
@@ -93,7 +102,7 @@ def compare(found: Sequence[FoundFile], ledger: Sequence[KnownFile], expressions
         by_content.setdefault(content_of(entry.path, entry.fingerprint, said), entry.path)
     known = [file for file in found if _as_known(file, by_path)]
     unknown = [file for file in found if not _as_known(file, by_path)]
-    marked, unreadable = _fingerprinted(unknown)
+    marked, unreadable = _fingerprinted(unknown, {} if marks is None else marks)
     new: list[FoundFile] = []
     changed: list[FoundFile] = []
     copies: list[tuple[FoundFile, str]] = []
@@ -119,7 +128,7 @@ def _as_known(file: FoundFile, by_path: Mapping[str, KnownFile]) -> bool:
     return known is not None and (known.size, known.modified) == (file.size, file.modified)
 
 
-def _fingerprinted(files: Sequence[FoundFile]) -> tuple[list[FoundFile], dict[str, str]]:
+def _fingerprinted(files: Sequence[FoundFile], marks: Marks) -> tuple[list[FoundFile], dict[str, str]]:
     def mark(file: FoundFile) -> FoundFile | str:
         try:
             file.path.encode()
@@ -130,7 +139,9 @@ def _fingerprinted(files: Sequence[FoundFile]) -> tuple[list[FoundFile], dict[st
             return error.strerror or "it cannot be read"
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # hashing releases the interpreter's lock
-        results = list(threads.map(mark, files))
+        fresh = [file for file in files if file not in marks]
+        marks.update(zip(fresh, threads.map(mark, fresh), strict=True))
+    results = [marks[file] for file in files]
     marked = [result for result in results if isinstance(result, FoundFile)]
     failed = {_shown(file.path): result for file, result in zip(files, results, strict=True) if isinstance(result, str)}
     return marked, failed

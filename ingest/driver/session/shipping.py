@@ -21,7 +21,6 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
 import sketches
-from ingest.executor import worker
 
 ROOT: Final = Path(sketches.__file__).parent.parent
 _SENT: Final = ("sketches/**/*.py", "ingest/__init__.py", "ingest/executor/**/*.py")
@@ -49,11 +48,12 @@ def write_archive(folder: Path) -> Path:
     return archive
 
 
-def on_workers(session: SparkSession, function: str, **arguments: Any) -> Work:
-    """A function of `ingest.executor.worker` with these arguments, for `mapInArrow`."""
+def on_workers(session: SparkSession, function: Callable[..., Iterator[pa.RecordBatch]], **arguments: Any) -> Work:
+    """A function of a module of `ingest.executor` with these arguments, for `mapInArrow`."""
     archive = session.conf.get(_ARCHIVE, None)
     if archive is None:
-        return partial(getattr(worker, function), **arguments)
+        return partial(function, **arguments)
+    module, name = function.__module__, function.__name__
     sent = CloudPickleSerializer().dumps(arguments)
 
     unpacked = unpacking()
@@ -68,7 +68,7 @@ def on_workers(session: SparkSession, function: str, **arguments: Any) -> Work:
 
         if "ingest.executor.worker" not in sys.modules:
             sys.path.insert(0, unpacked(SparkFiles.get(archive)))
-        found = getattr(importlib.import_module("ingest.executor.worker"), function)
+        found = getattr(importlib.import_module(module), name)
         yield from found(batches, **CloudPickleSerializer().loads(sent))
 
     return work
