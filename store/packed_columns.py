@@ -24,6 +24,7 @@ Column = NDArray[Any]  # whole numbers, times in microseconds or texts; masked w
 _NUMBERS, _TIMES, _TEXTS, _HEXADECIMAL = range(4)
 _NONE_MISSING, _SOME_MISSING = range(2)
 _MOST_TEXT: Final = 1 << 31  # bytes of a column
+MOST_ROWS: Final = 1 << 20  # of a table: what is announced is allocated
 
 
 def write_table(columns: Mapping[str, Column]) -> bytes:
@@ -46,6 +47,8 @@ def read_table(data: bytes, names: Collection[str] | None = None) -> dict[str, C
     """All columns, or those of these names; `CorruptError` where the bytes are damaged."""
     reader = Reader(data)
     rows, count = reader.varint(), reader.varint()
+    if rows > MOST_ROWS:
+        raise CorruptError(f"a packed table says that it has {rows:,} rows; {MOST_ROWS:,} is the most")
     found = {}
     for _ in range(count):
         name, content = _text(reader.blob()), reader.blob()

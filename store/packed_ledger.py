@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 
 from sketches.errors import CorruptError
-from store.packed_columns import Column, read_table, write_table
+from store.packed_columns import MOST_ROWS, Column, read_table, write_table
 
 TABLE: Final = """CREATE TABLE packed_ledger (
         stream VARCHAR NOT NULL, ledger VARCHAR NOT NULL, first BIGINT NOT NULL, rows BIGINT NOT NULL,
@@ -57,11 +57,11 @@ def open_ledger(
 
 
 def pack_ledger(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
-    """Pack the rows of a stream where they have become many."""
+    """Pack the rows of a stream where they have become many; a run of a million files stays as it is."""
     for ledger in _LEDGERS:
         order = "run" if ledger == "runs" else "run, path"
         loose = connection.execute(f"FROM {ledger} WHERE stream = $1 ORDER BY {order}", [stream]).fetchnumpy()
-        if len(loose["run"]) <= _LOOSE:
+        if not _LOOSE < len(loose["run"]) <= MOST_ROWS - _FULL:
             continue
         last = connection.execute(
             "SELECT first, rows, payload FROM packed_ledger WHERE stream = $1 AND ledger = $2 "

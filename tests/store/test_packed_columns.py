@@ -76,3 +76,11 @@ def test_texts_that_are_no_texts_are_refused() -> None:
     for text in (b"name", b"text"):
         with pytest.raises(CorruptError, match="not UTF-8"):
             read_table(data.replace(text, b"\xff" + text[1:]))
+
+
+def test_rows_that_cannot_be_there_are_refused() -> None:
+    """Nothing is allocated for them: 13 bytes could ask for 600 GB."""
+    data = write_table({"a": np.zeros(3, np.int64)})
+    assert data[0] == 3
+    with pytest.raises(CorruptError, match="80,740,724,852 rows; 1,048,576 is the most"):
+        read_table(bytes.fromhex("f4e096e4ac02") + data[1:])

@@ -539,16 +539,25 @@ def onlooker(scene: Scene, server: Server) -> Iterator[Path]:
         thread.join(90)
 
 
-def chaos(scene: Scene, disturbances: Iterable[str], patience: float, in_peace: Callable[[Path], object]) -> Outcome:
+def chaos(
+    scene: Scene,
+    disturbances: Iterable[str],
+    patience: float,
+    in_peace: Callable[[Path], object],
+    *,
+    files: int = 1,
+) -> Outcome:
     """Disturbed runs, one after the other, while others ask; then peace, and what was found wrong.
 
-    `patience` is about how many seconds a run takes; `in_peace` ingests the files of a settings file into its store.
+    `patience` is about how many seconds a run takes, `files` how many each stream gets before it; `in_peace` ingests
+    the files of a settings file into its store.
     """
     rng, log = random.Random(scene.seed), scene.folder / "dashboard.log"
     with scene.small_disk():
         with serving(scene.store, log) as server, readers(scene) as notes, onlooker(scene, server) as page:
             for number, how in enumerate(disturbances):
-                scene.feed(rng, COMING[number % len(COMING)])
+                for one in range(files):
+                    scene.feed(rng, COMING[(number * files + one) % len(COMING)])
                 disturbed_run(scene, rng, how, patience)
                 scene.finish_files(rng.randrange(3))
             finish(scene)

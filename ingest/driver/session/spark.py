@@ -15,6 +15,7 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from ingest.driver.session.java_patience import bounded_wait
 from ingest.driver.session.java_start import LAUNCHER, java_options
 from ingest.driver.session.shipping import ROOT, ship
 from ingest.driver.session.spark_folder import spark_folder, temporary_files_in
@@ -79,7 +80,7 @@ def spark_session(
         log = folder / "spark.log"
         start = start or StartTimes()
         try:
-            with _quiet(None if verbose else log), temporary_files_in(folder), kept_handlers():
+            with _quiet(None if verbose else log), temporary_files_in(folder), kept_handlers(), bounded_wait():
                 conf = SparkConf().setAll(list(chosen.items()))
                 SparkContext._ensure_initialized(conf=conf)
                 start.ended("Java")

@@ -1,0 +1,60 @@
+"""Java that cannot be reached is given up: pyspark would wait for ever for a file that a cleaner took."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ingest.driver.session.java_patience import NoAnswerError, bounded_wait
+from ingest.driver.session.spark import SparkError, spark_session
+
+
+@pytest.mark.slow
+def test_a_cleaner_that_takes_the_file_of_a_start_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real pyspark, and a Java that never says where it is: the run hung, and kept others waiting."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nexec sleep 60\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+
+    def clean() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            time.sleep(0.05)
+            if taken := list((tmp_path / "tmp").glob("wane-spark-*/tmp*")):
+                shutil.rmtree(taken[0], ignore_errors=True)
+                return
+
+    cleaner = threading.Thread(target=clean)
+    cleaner.start()
+    with pytest.raises(SparkError, match=r"did not start: somebody removed .*tmp"), spark_session("local[1]"):
+        pass
+    cleaner.join()
+
+
+def launch_gateway(conn_info_dir: str) -> None:
+    """Waits as pyspark's function of this name does."""
+    while True:
+        time.sleep(0.05)
+
+
+def test_a_wait_has_an_end(tmp_path: Path) -> None:
+    """Where nobody took anything, too; the alarm is as it was afterwards."""
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(NoAnswerError, match=r"did not say within 0\.1 s"), bounded_wait(0.1):
+        launch_gateway(str(tmp_path))
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(FileNotFoundError), bounded_wait():
+        raise FileNotFoundError("another file")
