@@ -90,7 +90,10 @@ def main() -> None:
     seeds = range(options.first, options.first + options.seeds)
     cells: dict[Cell, Widths] = {}
     for kind in options.kinds:
-        cells |= count(kind, asked_of(kind, every=options.every), seeds, events=options.events, epsilon=options.epsilon)
+        found = count(kind, asked_of(kind, every=options.every), seeds, events=options.events, epsilon=options.epsilon)
+        missed, trials = (sum(getattr(one, name) for one in found.values()) for name in ("missed", "trials"))
+        print(f"{kind}: {missed} of {trials:,} missed in {len(found)} cells", file=sys.stderr, flush=True)
+        cells |= found
     text = "\n\n".join(
         part if part.startswith("|") else textwrap.fill(part, 120, break_on_hyphens=False)
         for part in of_cells(cells, options.events, options.epsilon)

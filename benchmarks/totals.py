@@ -4,8 +4,7 @@
 
 A generated stream of 30 days, 20 sources (by a Zipf law), heavy weights, defaults; 200 as-of times over the last 28
 days. Batches go to the builder directly, as Spark's tasks do. Exact answers are computed by brute force at 20 of the
-times. The next table gives one source, a twentieth of the stream, totals of ever longer slices. The last one asks for
-rows, events and the share of repeats of the last ten minutes of real data, where it is at hand.
+times. The next table gives one source, a twentieth of the stream, totals of ever longer slices.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
 import numpy as np
 
 from benchmarks.report import publish, table
@@ -25,7 +22,6 @@ from benchmarks.streams import DAY, START, Batch, Generated
 from sketches import Events, Question, Sample
 from sketches.arrays import Floats, Ints
 from sketches.encoding.envelope import Writer
-from sketches.estimate import Item
 from sketches.sampling.totals.slice_totals import SliceTotals
 
 DECAYS = ("exp:half_life=6h", "window:1d", "window:1h", "poly:alpha=1,unit=1h", "none")
@@ -160,35 +156,6 @@ def by_bytes(sample: Sample, case: Case, moments: Ints) -> list[tuple[str | floa
     return rows
 
 
-def real_repeats() -> str:
-    """Events, rows and repeats of the last ten minutes of zeek_wrccdc, with their intervals, against exact SQL."""
-    path = Path(__file__).resolve().parents[2] / "shared" / "data" / "zeek_wrccdc.parquet"
-    if not path.exists():
-        return "zeek_wrccdc is not at hand: nothing was asked of real repeats."
-    raw = duckdb.read_parquet(str(path))
-    ids, times, values, weights = (raw.select(name).fetchnumpy()[name] for name in ("id", "ts", "value", "weight"))
-    sources, codes = np.unique(raw.select("source").fetchnumpy()["source"].astype(str), return_inverse=True)
-    since = int(times.max()) - 600
-    sql = "SELECT count(*), count(DISTINCT (id, ts, value, weight)) FROM raw WHERE ts > $since"
-    rows_exactly, exactly = duckdb.execute(sql, {"since": since}).fetchall()[0]
-    lines: list[tuple[str | float | int, ...]] = []
-    for epsilon in (0.05, 0.1, 0.2):
-        events = Events.of(ids, times, values, weights)
-        sample = Sample.partial(events, codes.astype(np.int32), sources.tolist(), epsilon=epsilon, detail=1)
-        found = sample.askable_sample.answer(Question("count", "window:10m", counting="events"))
-        assert found.seen is not None
-        own = Item("events", found.value, found.lower, found.upper)
-        for one, truth in (
-            (own, exactly),
-            (found.seen.rows, rows_exactly),
-            (found.seen.repeated, 1.0 - exactly / rows_exactly),
-        ):
-            inside = "yes" if one.lower <= truth <= one.upper else "NO"
-            limits = (f"{number:,.5g}" for number in (truth, one.estimate, one.lower, one.upper))
-            lines.append((epsilon, f"{sample.kept:,}", one.value, *limits, inside))
-    return table(("ε", "kept", "of the last ten minutes", "exact", "estimate", "from", "to", "inside"), lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=34_000_000)
@@ -213,8 +180,6 @@ def main() -> None:
             ("hours", "slices", "bytes", "median %", "worst %"),
             by_bytes(sample, Case(Question("sum", DECAYS[0], counting="events"), source), moments),
         )
-        + "\n\nzeek_wrccdc, real repeats:\n\n"
-        + real_repeats()
     )
     if options.publish:
         publish("benchmarks.md", "Exact totals", "python -m benchmarks.totals --publish", text)

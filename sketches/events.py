@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sketches.arrays import Column, distinct_sorted, frozen
+from sketches.arrays import Column, Flags, distinct_sorted, frozen
 from sketches.errors import EventError
 from sketches.event_rules import MAX_TIME, MAX_VALUE, MAX_WEIGHT, MIN_WEIGHT
 from sketches.fields import FieldColumn, Fields
@@ -143,6 +143,13 @@ class Events:
         part = slice(start, stop)
         fields = self.fields.take(part, stop - start)
         return Events(self.ids[part], self.times[part], self.values[part], weights, self.labels, self.kind, fields)
+
+    def take(self, which: Flags) -> Events:
+        """Some of the events, and all of the labels."""
+        weights = None if self.weights is None else self.weights[which]
+        times = self.times[which]
+        fields = self.fields.take(which, len(times))
+        return Events(self.ids[which], times, self.values[which], weights, self.labels, self.kind, fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class Chunk:
                 whole.add(family, events, sources, names)
             else:
                 new = ~np.repeat(earlier, np.diff(groups.bounds))[groups.place]
-                whole.add(family, _taken(events, new), sources[new], names)
+                whole.add(family, events.take(new), sources[new], names)
 
     def _totals(self, events: Events, groups: Groups) -> dict[str, Any]:
         begins = groups.bounds[:-1]
@@ -129,7 +129,7 @@ def _payloads_of(
     """The payloads of some groups, and None for the others."""
     sizes = np.diff(groups.bounds)
     bounds = np.concatenate(([0], np.cumsum(sizes[which])))
-    payloads = iter(family.payloads(_taken(placed, np.repeat(which, sizes)), bounds, **keywords))
+    payloads = iter(family.payloads(placed.take(np.repeat(which, sizes)), bounds, **keywords))
     return [next(payloads) if wanted else None for wanted in which.tolist()]
 
 
@@ -141,13 +141,6 @@ def _placed(events: Events, groups: Groups) -> Events:
     if fields:
         fields = fields.take(put(np.arange(len(events)), groups.place), len(events))
     return Events(ids, times, values, weights, events.labels, events.kind, fields)
-
-
-def _taken(events: Events, which: Flags) -> Events:
-    weights = None if events.weights is None else events.weights[which]
-    times = events.times[which]
-    fields = events.fields.take(which, len(times))
-    return Events(events.ids[which], times, events.values[which], weights, events.labels, events.kind, fields)
 
 
 def sorted_labels(labels: Mapping[int, str]) -> Labels:

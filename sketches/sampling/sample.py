@@ -158,7 +158,7 @@ class Sample(Sketch):
                 fresh = rows_worth_keeping(events, sources, span, parameters, cuts, counting_rows=counting_rows)
                 rows, cuts = trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
-        totals = RowTotals.of(events, sources, parameters.unit, len(rows)) if counting_rows else None
+        totals = RowTotals.of(events, sources, parameters.unit, len(rows), extremes) if counting_rows else None
         rows = replace(rows, fields=rows.fields.settled())
         known = {name: KnownField.of(events.fields[name]) for name in events.fields} if len(events) else {}
         return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals, known)

@@ -1,22 +1,33 @@
-"""The totals of the rows of a batch, in one compiled pass: by hour, by source and hour, by class of value and hour."""
+"""The totals of the rows of a batch, in one compiled pass: by hour, by source and hour, by class of value and hour.
+
+Tables are dense while rows come: a row adds to a cell of its source and to one of its class of values. The cells of an
+hour lie together, because rows mostly come in about the order of their times. The sums of an hour are those of its
+classes. Then slices are doubled as long as there are far too many of them, before anything else is made of them.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Floats, Ints, frozen
+from sketches.arrays import Flags, Floats, Ints, frozen
 from sketches.compiled import njit
-from sketches.events import Events, Kind
-from sketches.sampling.totals.slice_totals import SliceTotals
+from sketches.events import Events, Extremes, Kind
+from sketches.sampling.totals.slice_totals import FAR_TOO_MANY, ROWS, VALUE, WEIGHT, SliceTotals
 from sketches.sampling.totals.value_classes import LEAST_EXPONENT, SHIFT, classes_of
 
-_MOST_CELLS: Final = 1 << 20  # of a dense table
+_MOST_CELLS: Final = 1 << 20  # of a dense table by source
+_MOST_HOURS: Final = 1 << 22  # from the first to the last: they are numbered
+_FEW_HOURS: Final = 1 << 12  # that are numbered without looking whether rows came in them
+_MOST_CLASSES: Final = 1 << 23  # cells of a dense table by class
+_EXACT: Final = 1 << 62  # what whole numbers add up to less than
+_EVERYTHING: Final = 1 << 62
 _NO_CUTS: Final = np.empty(0, np.int64)
-_COLUMNS: Final = 3  # rows, weight, value; and what rounding has taken from the latter two, where it takes something
+_U: Final = np.uint64  # of places in arrays: signed ones may count from the end, and asking that takes a third longer
+_ROWS, _WEIGHT, _VALUE = _U(ROWS), _U(WEIGHT), _U(VALUE)
+_SUM, _LOST = _LEAST, _GREATEST = _U(0), _U(1)
 
 
 class RowCounts(NamedTuple):
@@ -27,175 +38,219 @@ class RowCounts(NamedTuple):
     by_class: SliceTotals
 
 
-def count_rows(events: Events, sources: NDArray[np.int32], length: int) -> RowCounts:
-    """Count the rows of a batch; `length` is that of an hour in the stream's unit."""
-    hours, of_row = _hours(events.times, length)
-    numeric = events.kind is not Kind.KEY
-    values = events.values if numeric else np.empty(0)
-    level = _level(int(sources.max(initial=-1)) + 1, hours)
-    lowest, classes = _classes(values)
-    exact = _exact(events.weights, values)
-    columns = _COLUMNS if exact else _COLUMNS + 2
-    hourly, limits = np.zeros((len(hours), columns)), np.tile([np.inf, -np.inf], (len(hours), 1))
-    slices, slice_of_hour = _slices(hours, level)
-    by_source = np.zeros(((int(sources.max(initial=-1)) + 1) * len(slices), columns))
-    by_class = np.zeros((len(hours) * classes, columns))
+def count_rows(
+    events: Events,
+    sources: NDArray[np.int32],
+    length: int,
+    extremes: Extremes | None = None,
+    by_source: int = _EVERYTHING,
+    by_class: int = _EVERYTHING,
+) -> RowCounts:
+    """Count the rows of a batch, whose extremes may be known; `length` is that of an hour in the stream's unit.
+
+    Slices by source and by class are doubled while there are far more than so many of them.
+    """
+    extremes = Extremes.of(events) if extremes is None else extremes
+    oldest, newest = extremes.oldest or 0, extremes.newest or 0
+    first, last = oldest // length, newest // length
+    if extremes.greatest_weight * len(events) >= _EXACT or last - first >= _MOST_HOURS:
+        return _in_halves(events, sources, length, (first + last + 1) // 2 * length, by_source, by_class)
+    hours, place = _hours(events.times, first, last, length)
+    values, lowest, classes = _values(events, extremes)
+    if len(hours) * classes > _MOST_CLASSES and len(hours) > 1:
+        return _in_halves(events, sources, length, int(hours[len(hours) // 2]) * length, by_source, by_class)
+    number, whole = int(sources.max(initial=-1)) + 1, values.dtype.kind != "f"
+    weights = np.empty(0, np.int64) if events.weights is None else events.weights
+    starts, slice_of_hour, level = _slices(hours, number)
+    source_cells, class_cells = _Cells.of(len(starts), number, whole=whole), _Cells.of(len(hours), classes, whole=whole)
+    limits = np.zeros((len(hours), 2), values.dtype)
+    if len(values):
+        limits[:] = (_EXACT, -_EXACT) if whole else (np.inf, -np.inf)
     _add_rows(
-        frozen(of_row),
-        frozen(sources),
-        frozen(slice_of_hour),
-        frozen(np.empty(0, np.int64) if events.weights is None else events.weights),
-        frozen(values),
-        (hourly, limits, by_source, by_class),
-        len(slices),
-        lowest,
-        exact,
+        (frozen(events.times), frozen(sources), frozen(weights), frozen(values)),
+        (first * length, length, frozen(place), frozen(slice_of_hour), lowest),
+        (*source_cells.flat(), *class_cells.flat(), limits),
+        (number, classes),
     )
-    if not numeric:
-        limits[:] = 0.0
-    here = np.flatnonzero(hourly[:, 0])
-    source, slice_at = _nonzero(by_source, len(slices))
-    value_class, hour_at = _nonzero(by_class, len(hours))
-    coarse = np.full(level, slices[-1] + (1 << level) if len(slices) else 0, np.int64)
+    if events.weights is None:
+        for cells in (source_cells, class_cells):
+            cells.counts[:, :, WEIGHT] = cells.counts[:, :, ROWS]
+    none, here, sums = class_cells.all_groups().totals()
+    if not len(values):
+        class_cells = _Cells.of(0, 0, whole=True)
     return RowCounts(
-        _table(length, np.zeros(len(here), np.int64), hours[here], hourly[here], limits=limits[here]),
-        _table(length, source, slices[slice_at], by_source[source * len(slices) + slice_at], coarse=coarse),
-        _table(length, value_class + lowest, hours[hour_at], by_class[value_class * len(hours) + hour_at]),
+        SliceTotals(length, none, hours[here], sums, _NO_CUTS, limits=limits[here].astype(np.float64)),
+        _table(source_cells, starts, level, length, by_source),
+        _table(class_cells, hours, 0, length, by_class, lowest),
     )
 
 
-def _nonzero(table: Floats, width: int) -> tuple[Ints, Ints]:
-    """The cells of a table, so many of them to a group, in which rows came: their groups, and their places in it."""
-    used = np.flatnonzero(table[:, 0])
-    return used // max(width, 1), used % max(width, 1)
+def _in_halves(
+    events: Events, sources: NDArray[np.int32], length: int, middle: int, by_source: int, by_class: int
+) -> RowCounts:
+    """Of rows that are too many, or too far apart, for one table: those before a time, and the others."""
+    before = events.times < middle
+    if before.all() or not before.any():
+        before = np.arange(len(events)) < len(events) // 2
+    parts = []
+    for which in (before, ~before):
+        part = events.take(which)
+        parts.append(count_rows(part, sources[which], length, None, by_source, by_class))
+    return RowCounts(*(SliceTotals.merged(tables) for tables in zip(*parts, strict=True)))
 
 
-def _level(sources: int, hours: Ints) -> int:
-    """How often slices by source have to be doubled so that a dense table of them is not too large."""
-    level = 0
-    while hours.size and sources * ((int(hours[-1]) >> level) - (int(hours[0]) >> level) + 1) > _MOST_CELLS:
-        level += 1
-        if 1 << level > int(hours[-1]) - int(hours[0]) + 1:
-            break
-    return level
+def _values(events: Events, extremes: Extremes) -> tuple[NDArray[Any], int, int]:
+    """The values that are added up, their lowest class, and how many there are from it to the highest; for keys none,
+    and one class for all. Whole numbers are floats where their sum might be beyond them."""
+    if events.kind is Kind.KEY or not len(events):
+        return np.empty(0, np.int64), 0, 1
+    ends = np.array([extremes.least_value, extremes.greatest_value])
+    lowest, highest = classes_of(ends).tolist()
+    whole = events.kind is Kind.INTEGER and float(np.abs(ends).max()) * len(events) < _EXACT
+    return events.values.astype(np.int64 if whole else np.float64, copy=False), lowest, highest - lowest + 1
 
 
-def _slices(hours: Ints, level: int) -> tuple[Ints, Ints]:
-    """The starts of all slices of so many doubled hours, and the place of each hour among them."""
-    if not len(hours):
-        return hours, hours
-    first, last = int(hours[0]) >> level, int(hours[-1]) >> level
-    return np.arange(first, last + 1) << level, (hours >> level) - first
+class _Cells(NamedTuple):
+    """A dense table with axes of slices and groups: rows, weight and whole values of each cell; and values that are
+    not whole, with what rounding took from their sum."""
+
+    counts: Ints
+    sums: Floats
+
+    @classmethod
+    def of(cls, slices: int, groups: int, *, whole: bool) -> _Cells:
+        return cls(np.zeros((slices, groups, 3), np.int64), np.zeros((slices, groups, 0 if whole else 2)))
+
+    def together(self, first: Ints) -> _Cells:
+        """Slices from each of some up to the next added up."""
+        sums = np.add.reduceat(self.sums, first, axis=0) if self.sums.size else self.sums[first]
+        return _Cells(np.add.reduceat(self.counts, first, axis=0), sums)
+
+    def all_groups(self) -> _Cells:
+        return _Cells(self.counts.sum(axis=1, keepdims=True), self.sums.sum(axis=1, keepdims=True))
+
+    def totals(self) -> tuple[Ints, Ints, Floats]:
+        """The cells in which rows came by group and slice: both, and rows, weight and value."""
+        group, at = np.nonzero(self.counts[:, :, 0].T)
+        found = self.counts[at, group].astype(np.float64)
+        if self.sums.size:
+            found[:, VALUE] = self.sums[at, group].sum(axis=1)
+        return group, at, found
+
+    def flat(self) -> tuple[Ints, Floats]:
+        cells = self.counts.shape[0] * self.counts.shape[1]
+        return self.counts.reshape(cells, 3), self.sums.reshape(cells, self.sums.shape[2])
 
 
-def _table(
-    length: int, groups: Ints, starts: Ints, sums: Floats, *, coarse: Ints | None = None, limits: Floats | None = None
-) -> SliceTotals:
-    whole = sums[:, :_COLUMNS].copy()
-    if sums.shape[1] > _COLUMNS:
-        whole[:, 1:] += sums[:, _COLUMNS:]
-    return SliceTotals(length, groups, starts, whole, _NO_CUTS if coarse is None else coarse, limits=limits)
-
-
-def _hours(times: Ints, length: int) -> tuple[Ints, Ints]:
-    """The hours of the batch in order, and for each row the place of its hour; as many as lie between, if few do."""
-    if len(times) == 0:
+def _hours(times: Ints, first: int, last: int, length: int) -> tuple[Ints, Ints]:
+    """The hours of a batch in order, and the place among them of each from the first; as many as lie between, if few
+    do, and otherwise those in which rows came."""
+    if not len(times):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    first, last = int(times.min()) // length, int(times.max()) // length
-    if last - first < _MOST_CELLS // 64:
-        return np.arange(first, last + 1), _places(frozen(times), first * length, length)
-    hours, of_row = np.unique(times // length, return_inverse=True)
-    return hours, of_row
+    if last - first < _FEW_HOURS:
+        return np.arange(first, last + 1), np.arange(last + 1 - first)
+    there = np.zeros(last + 1 - first, np.bool_)
+    _mark(frozen(times), first * length, length, there)
+    return np.flatnonzero(there) + first, np.cumsum(there) - 1
+
+
+def _slices(hours: Ints, sources: int) -> tuple[Ints, Ints, int]:
+    """Slices by source: their starts, the place of each hour among them, and how often an hour is doubled so that a
+    dense table is not too large."""
+    level = 0
+    while True:
+        slices = hours >> level
+        new = np.diff(slices, prepend=slices[:1] - 1) > 0
+        if sources * int(np.count_nonzero(new)) <= _MOST_CELLS or np.count_nonzero(new) <= 1:
+            return slices[new] << level, np.cumsum(new) - 1, level
+        level += 1
+
+
+def _table(cells: _Cells, starts: Ints, level: int, length: int, most: int, lowest: int = 0) -> SliceTotals:
+    """The totals of dense cells, whose slices are doubled while there are far too many; the lowest group is given."""
+    while len(starts) > 1 and np.count_nonzero(cells.counts[:, :, 0]) > FAR_TOO_MANY * most:
+        level += 1
+        slices = starts >> level
+        first = np.flatnonzero(np.diff(slices, prepend=slices[0] - 1))
+        starts, cells = slices[first] << level, cells.together(first)
+    group, at, sums = cells.totals()
+    coarse = np.full(level, starts[-1:].sum() + (1 << level), np.int64)
+    return SliceTotals(length, group + lowest, starts[at], sums, coarse)
 
 
 @njit(cache=True, nogil=True)
-def _places(times: Ints, begin: int, length: int) -> Ints:
-    """(t - begin) // length, by multiplication, which is many times as fast as division."""
-    found = np.empty(len(times), np.int64)
+def _hour(time: int, begin: int, length: int, inverse: float) -> int:
+    """(time - begin) // length, by multiplication, which is many times as fast as division."""
+    since = time - begin
+    place = int(since * inverse)
+    if place * length > since:
+        place -= 1
+    elif (place + 1) * length <= since:
+        place += 1
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _mark(times: Ints, begin: int, length: int, there: Flags) -> None:
     inverse = 1.0 / length
     for row in range(len(times)):
-        since = times[row] - begin
-        place = np.int64(since * inverse)
-        if place * length > since:
-            place -= 1
-        elif (place + 1) * length <= since:
-            place += 1
-        found[row] = place
-    return found
-
-
-def _classes(values: NDArray[Any]) -> tuple[int, int]:
-    """The lowest class of the values, and how many there may be from it to the highest."""
-    if len(values) == 0:
-        return 0, 0
-    ends = classes_of(np.array([values.min(), values.max()]))
-    lowest, highest = (int(end) for end in ends)
-    if lowest > 0:
-        least = values[values > 0].min() if values.dtype.kind == "f" else 1
-        lowest = min(int(classes_of(np.array([least]))[0]), lowest)
-    return lowest, highest - lowest + 1
-
-
-def _exact(weights: Ints | None, values: NDArray[Any]) -> bool:
-    """Whether no sum of these whole numbers can be beyond what a float holds exactly."""
-    if values.dtype.kind == "f" and len(values):
-        return False
-    ends = [column for column in (weights, values) if column is not None and len(column)]
-    largest = max((max(abs(int(column.min())), abs(int(column.max()))) for column in ends), default=1)
-    return largest * max((len(column) for column in ends), default=1) < 1 << 53
+        there[_U(_hour(times[row], begin, length, inverse))] = True
 
 
 @njit(cache=True, nogil=True)
 def _add_rows(
-    of_row: Ints,
-    sources: NDArray[np.int32],
-    slice_of_hour: Ints,
-    weights: Ints,
-    values: NDArray[Any],
-    tables: tuple[Floats, Floats, Floats, Floats],
-    slices: int,
-    lowest: int,
-    exact: bool,
+    rows: tuple[Ints, NDArray[np.int32], Ints, NDArray[Any]],
+    places: tuple[int, int, Ints, Ints, int],
+    tables: tuple[Ints, Floats, Ints, Floats, NDArray[Any]],
+    widths: tuple[int, int],
 ) -> None:
-    """Add each row to the tables by hour, with their least and greatest values, by source and by class.
+    """Add each row to the cells of its source and of its class, and to the least and greatest values of its hour.
 
-    `exact`: all sums are whole numbers that a float holds exactly.
+    `places` are the time at which the first hour begins and the length of an hour, the place of each hour from the
+    first, the slice of each such place, and the lowest class; `widths` the numbers of sources and of classes.
     """
-    hourly, limits, by_source, by_class = tables
-    numeric = len(values) > 0
-    hours = len(hourly)
-    for row in range(len(of_row)):
-        hour = of_row[row]
-        weight = np.float64(weights[row]) if len(weights) else 1.0
-        value = np.float64(values[row]) if numeric else 0.0
-        _add(hourly, hour, weight, value, exact)
-        _add(by_source, sources[row] * slices + slice_of_hour[hour], weight, value, exact)
-        if numeric:
-            limits[hour, 0] = min(limits[hour, 0], value)
-            limits[hour, 1] = max(limits[hour, 1], value)
-            _add(by_class, (_class_of(value) - lowest) * hours + hour, weight, value, exact)
+    times, sources, weights, values = rows
+    begin, length, place, slice_of_hour, lowest = places
+    source_counts, source_sums, class_counts, class_sums, limits = tables
+    sources_in_all, classes = widths
+    inverse = 1.0 / length
+    whole = source_sums.shape[1] == 0
+    number = np.empty(1, np.float64)
+    bits = number.view(np.int64)
+    for row in range(len(times)):
+        hour = place[_U(_hour(times[row], begin, length, inverse))]
+        at_source = _U(slice_of_hour[_U(hour)] * sources_in_all + sources[row])
+        at_class = _U(hour * classes - lowest)
+        if len(values):
+            value = values[row]
+            if value != 0:
+                number[0] = abs(value)
+                exponent = max((bits[0] >> 52) - 1022, LEAST_EXPONENT) + SHIFT
+                at_class += _U(exponent if value > 0 else -exponent)
+            if value < limits[_U(hour), _LEAST]:  # noqa: PLR1730 - min() stores each time, and the next row waits
+                limits[_U(hour), _LEAST] = value
+            if value > limits[_U(hour), _GREATEST]:  # noqa: PLR1730 - as above
+                limits[_U(hour), _GREATEST] = value
+            if whole:
+                source_counts[at_source, _VALUE] += np.int64(value)
+                class_counts[at_class, _VALUE] += np.int64(value)
+            else:
+                before = source_sums[at_source, _SUM]
+                source_sums[at_source, _SUM] += value
+                source_sums[at_source, _LOST] += _rounded_off(before, value)
+                before = class_sums[at_class, _SUM]
+                class_sums[at_class, _SUM] += value
+                class_sums[at_class, _LOST] += _rounded_off(before, value)
+        source_counts[at_source, _ROWS] += 1
+        class_counts[at_class, _ROWS] += 1
+        if len(weights):
+            source_counts[at_source, _WEIGHT] += weights[row]
+            class_counts[at_class, _WEIGHT] += weights[row]
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _class_of(value: float) -> int:
-    if value == 0.0:
-        return 0
-    exponent = max(math.frexp(value)[1], LEAST_EXPONENT) + SHIFT
-    return exponent if value > 0.0 else -exponent
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _add(sums: Floats, at: int, weight: float, value: float, exact: bool) -> None:
-    """Add a row to a cell; what rounding takes is kept beside the sum (Neumaier)."""
-    sums[at, 0] += 1.0
-    if exact:
-        sums[at, 1] += weight
-        sums[at, 2] += value
-        return
-    for column, number in ((1, weight), (2, value)):
-        total = sums[at, column] + number
-        if abs(sums[at, column]) >= abs(number):
-            sums[at, column + 2] += (sums[at, column] - total) + number
-        else:
-            sums[at, column + 2] += (number - total) + sums[at, column]
-        sums[at, column] = total
+@njit(cache=True, nogil=True)
+def _rounded_off(before: float, added: float) -> float:
+    """What rounding takes from a sum of two (Knuth's two-sum)."""
+    total = before + added
+    moved = total - before
+    return (before - (total - moved)) + (added - moved)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sketches.arrays import Ints, Rows
 from sketches.encoding.envelope import Reader, Writer
-from sketches.events import Events
+from sketches.events import Events, Extremes
 from sketches.parts import HourTotals, SliceLengths
 from sketches.sampling.inclusion.ladder import NO_CUT, Codes
 from sketches.sampling.totals.known_totals import KnownTotals
@@ -25,9 +25,14 @@ _ROWS_A_SLICE: Final = {"by_source": 8, "by_class": 24}  # kept rows for each sl
 _FEW: Final = {"by_source": 3_000, "by_class": 1_000}  # slices that it may have however few rows are kept
 
 
+def _room(kept: int) -> dict[str, int]:
+    """How many slices each table may have beside so many kept rows."""
+    return {name: max(_FEW[name], kept // rows) for name, rows in _ROWS_A_SLICE.items()}
+
+
 def slices_by_source(kept: int) -> int:
     """How many slices the sources may have together, beside so many kept rows."""
-    return max(_FEW["by_source"], kept // _ROWS_A_SLICE["by_source"])
+    return _room(kept)["by_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +44,18 @@ class RowTotals:
     by_class: SliceTotals
 
     @classmethod
-    def of(cls, events: Events, sources: Codes, unit: TimeUnit, kept: int | None = None) -> RowTotals:
+    def of(
+        cls, events: Events, sources: Codes, unit: TimeUnit, kept: int | None = None, extremes: Extremes | None = None
+    ) -> RowTotals:
         """The totals of a batch of rows, of which so many were kept; None: whatever room they take."""
         from sketches.sampling.totals.row_counts import count_rows  # noqa: PLC0415 - compiled, and only who builds needs it
 
+        length = hour_length(unit)
         if kept is None:
-            return cls(*count_rows(events, sources, hour_length(unit)))
-        too_many = int(sources.max(initial=-1)) >= slices_by_source(kept)
-        counts = count_rows(events, np.zeros_like(sources) if too_many else sources, hour_length(unit))
+            return cls(*count_rows(events, sources, length, extremes))
+        most = _room(kept)
+        too_many = int(sources.max(initial=-1)) >= most["by_source"]
+        counts = count_rows(events, np.zeros_like(sources) if too_many else sources, length, extremes, **most)
         by_source = SliceTotals.nothing(unit, NEVER) if too_many else counts.by_source
         return cls(counts.hourly, by_source, counts.by_class).fitted(kept)
 
@@ -82,10 +91,7 @@ class RowTotals:
 
     def fitted(self, kept: int) -> RowTotals:
         """The totals as they may stand beside so many kept rows."""
-        tables = {
-            name: getattr(self, name).fitted(max(_FEW[name], kept // rows)) for name, rows in _ROWS_A_SLICE.items()
-        }
-        return RowTotals(self.hourly, **tables)
+        return RowTotals(self.hourly, **{name: getattr(self, name).fitted(most) for name, most in _room(kept).items()})
 
     def renumbered(self, numbers: Ints) -> RowTotals:
         """The totals with other numbers for the sources; those below 0 are left out."""

@@ -30,6 +30,7 @@ from sketches.units import TimeUnit
 ROWS, WEIGHT, VALUE = 0, 1, 2  # the columns of `SliceTotals.sums`
 NEVER: Final = 1 << 62  # nothing is known up to here: what was given up stays so
 _NO_HOUR: Final = -(1 << 62)  # no slice begins before it
+FAR_TOO_MANY: Final = 3  # times as many slices as fit: then all become longer, not the older half
 _LEVELS: Final = 40  # lengths of slices: the longest is 125 million years
 _MOST_SLICES: Final = 1 << 26  # of a table that is read: what is announced is allocated
 _WHOLE: Final = float(1 << 53)  # whole numbers up to here are written as such
@@ -125,36 +126,21 @@ class SliceTotals:
         return replace(self, groups=groups, starts=starts, sums=sums, limits=limits)
 
     def _levels(self) -> Ints:
-        """For each entry the binary logarithm of its slice's hours."""
-        return np.searchsorted(-self.coarse, -self.starts, side="left")
+        return _levels(self.starts, self.coarse)
 
     def fitted(self, most: int) -> SliceTotals:
         """The table with at most so many slices, the oldest longer; nothing at all where there are too many groups."""
         if len(self) <= most:
             return self
-        found = self if len(distinct_sorted(self.groups)) <= most else None
-        while found is not None and len(found) > most:
-            coarse = found._coarser(far=len(found) > 3 * most)
-            found = replace(found, coarse=coarse)._added_up() if len(coarse) <= _LEVELS else None
-        if found is not None:
-            return found
+        left = _Bare(self.groups, self.starts, self.coarse)
+        if len(distinct_sorted(self.groups)) <= most:
+            while len(left.starts) > most and len(left.coarse) < _LEVELS:
+                left = left.coarser(most)
+        if len(left.starts) <= most:
+            return replace(self, coarse=left.coarse)._added_up()
         none = np.empty(0, np.int64)
         limits = None if self.limits is None else np.empty((0, 2))
         return SliceTotals(self.length, none, none, np.empty((0, 3)), none, NEVER, limits)
-
-    def _coarser(self, *, far: bool) -> Ints:
-        """The cuts with the older half of that length doubled of which there are most slices; all of it where `far`.
-
-        So there are about as many of every length, and the recent past has the shortest.
-        """
-        levels = self._levels()
-        level = int(np.bincount(levels).argmax())
-        starts = self.starts[levels == level]
-        edge = int(starts.max()) if far else int(np.partition(starts, len(starts) // 2)[len(starts) // 2])
-        length = 2 << level
-        coarse = np.append(self.coarse, np.full(max(0, level + 1 - len(self.coarse)), _NO_HOUR))
-        coarse[: level + 1] = np.maximum(coarse[: level + 1], (edge // length + 1) * length)
-        return coarse
 
     def without(self, begin: int, end: int, groups: Rows | None = None, *, wholly: bool = True) -> SliceTotals:
         """The totals without the rows of a stretch of time, of all groups or some or, if not `wholly`, without some."""
@@ -231,8 +217,8 @@ class SliceTotals:
         writer.i64(first)
         same = np.append(False, self.groups[1:] == self.groups[:-1]) if len(self) else np.zeros(0, bool)
         since = self.starts - first
-        writer.blob(write_planes(np.diff(self.groups, prepend=0).view(np.uint64)))
-        writer.blob(write_planes(np.where(same, np.diff(since, prepend=0), since).view(np.uint64)))
+        writer.blob(write_planes(np.diff(self.groups, prepend=0).view(np.uint64), quickly=True))
+        writer.blob(write_planes(np.where(same, np.diff(since, prepend=0), since).view(np.uint64), quickly=True))
         columns = [self.sums[:, at] for at in range(3)]
         if self.limits is not None:
             columns += [self.limits[:, 0], self.limits[:, 1]]
@@ -286,6 +272,37 @@ class SliceTotals:
         return cls(hour_length(unit), none, starts, sums, np.empty(0, np.int64), unknown_up_to, limits)
 
 
+class _Bare(NamedTuple):
+    """The slices of a table without their sums, to find out how many of them there would be."""
+
+    groups: Ints
+    starts: Ints
+    coarse: Ints
+
+    def coarser(self, most: int) -> _Bare:
+        """The older half of that length doubled of which there are most slices; all of it if they are far too many.
+
+        So there are about as many of every length, and the recent past has the shortest.
+        """
+        levels = _levels(self.starts, self.coarse)
+        level = int(np.bincount(levels).argmax())
+        own = self.starts[levels == level]
+        far = len(self.starts) > FAR_TOO_MANY * most
+        edge = int(own.max()) if far else int(np.partition(own, len(own) // 2)[len(own) // 2])
+        length = 2 << level
+        coarse = np.append(self.coarse, np.full(max(0, level + 1 - len(self.coarse)), _NO_HOUR))
+        coarse[: level + 1] = np.maximum(coarse[: level + 1], (edge // length + 1) * length)
+        levels = _levels(self.starts, coarse)
+        starts = self.starts >> levels << levels
+        new = np.append(True, (starts[1:] != starts[:-1]) | (self.groups[1:] != self.groups[:-1]))
+        return _Bare(self.groups[new], starts[new], coarse)
+
+
+def _levels(starts: Ints, coarse: Ints) -> Ints:
+    """For each slice the binary logarithm of its hours."""
+    return np.searchsorted(-coarse, -starts, side="left")
+
+
 def _since_each_first(steps: Ints, same: Flags) -> Ints:
     """Sums of steps that begin anew where a group does."""
     running = np.cumsum(steps)
@@ -298,9 +315,9 @@ def _packed(column: Floats) -> bytes:
     """A column of numbers: whole ones by their sign and size, others as they are."""
     whole = bool(np.isfinite(column).all() and (np.abs(column) < _WHOLE).all() and (column == np.rint(column)).all())
     if not whole:
-        return b"\x00" + write_planes(np.ascontiguousarray(column).view(np.uint64))
+        return b"\x00" + write_planes(np.ascontiguousarray(column).view(np.uint64), quickly=True)
     numbers = column.astype(np.int64)
-    return b"\x01" + write_planes((numbers << 1 ^ numbers >> 63).view(np.uint64))
+    return b"\x01" + write_planes((numbers << 1 ^ numbers >> 63).view(np.uint64), quickly=True)
 
 
 def _unpacked(packed: bytes, count: int) -> Floats:

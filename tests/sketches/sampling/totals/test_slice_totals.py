@@ -17,7 +17,9 @@ from sketches import Events
 from sketches.arrays import Ints
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
+from sketches.event_rules import MAX_TIME
 from sketches.sampling.inclusion.ladder import NO_CUT
+from sketches.sampling.totals.row_counts import count_rows
 from sketches.sampling.totals.row_totals import RowTotals
 from sketches.sampling.totals.slice_totals import NEVER, ROWS, VALUE, WEIGHT, SliceTotals
 from sketches.units import SECOND, TimeUnit
@@ -140,6 +142,53 @@ def test_weights_beyond_what_a_float_holds_are_added_up_to_a_rounding() -> None:
     assert totals_of(rows).hourly.sums[0, WEIGHT] == float(exact)
     halves = [totals_of(taken(rows, half)) for half in (slice(9), slice(9, size))]
     assert RowTotals.merged(halves).hourly.sums[0, WEIGHT] == pytest.approx(float(exact), rel=1e-15)
+
+
+SPANS = {  # in hours: how far apart the two ends of a batch are, and where its middle is
+    "two years": (20_000, 40),
+    "two centuries": (2_000_000, 40),
+    "all of time": (2 * (MAX_TIME // HOUR), 40),
+}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole values", "floats"])
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+def test_rows_that_are_far_apart_are_counted_alike(span: tuple[int, int], whole: bool) -> None:
+    """A clock that stood still, or went wrong, changes nothing for the rows in between."""
+    times, values, weights, sources = columns(13, 400, span[1] * HOUR, whole=whole)
+    times[[5, 50]] = -(span[0] // 2) * HOUR, (span[0] // 2) * HOUR
+    rows = (times, values, weights, sources)
+    totals = totals_of(rows)
+    for name in TABLES:
+        found, exact = entries(getattr(totals, name)), brute(rows, name, HOUR)
+        assert found.keys() == exact.keys()
+        assert all(found[key] == pytest.approx(exact[key], rel=1e-12, abs=1e-9) for key in exact)
+
+
+def test_sums_of_values_beyond_64_bits_are_right_to_a_rounding() -> None:
+    """No sum of values wraps round."""
+    size = 30_000
+    values = np.where(np.arange(size) % 3 == 0, -(1 << 61), (1 << 62) - 1)
+    rows = (np.arange(size), values, np.full(size, 7), np.zeros(size, np.int32))
+    found = totals_of(rows).hourly
+    exact = brute(rows, "hourly", HOUR)
+    assert found.sums[:, VALUE].tolist() == pytest.approx([sums[VALUE] for sums in exact.values()], rel=1e-12)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole values", "floats"])
+def test_slices_that_are_far_too_many_are_doubled_while_they_are_counted(whole: bool) -> None:
+    """To the same table as when all of them had been made first."""
+    times, values, weights, sources = columns(14, 6_000, 3_000 * HOUR, whole=whole)
+    events = Events.of(np.arange(len(times)), times, values, weights)
+    fine = count_rows(events, sources, HOUR)
+    coarse = count_rows(events, sources, HOUR, None, 150, 100)
+    assert len(fine.by_source) > 3 * 150 > 150 < len(coarse.by_source) < len(fine.by_source)
+    for name, most in (("by_source", 150), ("by_class", 100)):
+        one, other = getattr(coarse, name).fitted(most), getattr(fine, name).fitted(most)
+        assert np.array_equal(one.starts, other.starts)
+        assert np.array_equal(one.groups, other.groups)
+        assert np.array_equal(one.coarse, other.coarse)
+        assert one.sums == pytest.approx(other.sums, rel=1e-12, abs=1e-9)
 
 
 def test_hours_in_which_no_row_came_are_known_to_be_empty() -> None:
