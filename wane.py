@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard import PORT
+from dashboard.boards.options import BOARD, add_board_commands
 from dashboard.options import access_of
 from dashboard.options import add_options as add_dashboard_options
 from sketches.durations import format_duration
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _sql_options(commands)
     _keeping_options(commands)
     _dashboard_options(commands)
+    add_board_commands(_command(commands, *BOARD))
     demo = _command(
         commands,
         "demo",
@@ -389,7 +391,8 @@ def _demo(options: argparse.Namespace) -> None:
 def _dashboard(options: argparse.Namespace) -> None:
     from dashboard.launch import serve
 
-    serve(options.store, access_of(options), raw=options.raw, verbose=options.verbose)
+    access, boards = access_of(options), (options.boards or "", options.annotations or "", options.edit)
+    serve(options.store, access, raw=options.raw, boards=boards, verbose=options.verbose)
 
 
 if __name__ == "__main__":

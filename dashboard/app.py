@@ -16,9 +16,11 @@ import streamlit as st
 from dashboard import wording
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
+from dashboard.boards import sharing
+from dashboard.boards.desk import desk
 from dashboard.door.roles import ROLE
 from dashboard.parts import components, notices
-from dashboard.screens import audit, compare, distribution, explore, health, leaderboard, top_values
+from dashboard.screens import audit, board, compare, distribution, explore, health, leaderboard, top_values
 from dashboard.shared import shared_answers
 from sketches.errors import WaneError
 from store.database import StoreBusyError
@@ -47,18 +49,20 @@ def main(path: str, raw: Sequence[str] = ()) -> None:
         _page(answers, distribution.page, "Distribution", ":material/stacked_line_chart:", "distribution"),
         _page(answers, top_values.page, "Top values", ":material/bar_chart:", "top-values"),
         _page(answers, compare.page, "Compare", ":material/compare_arrows:", "compare"),
+        _page(answers, board.page, "Boards", ":material/dashboard:", "board"),
         _page(answers, health.page, "Health", ":material/ecg_heart:", "health"),
         _page(answers, audit.page, "Audit", ":material/fact_check:", "audit"),
     ]
     st.session_state["explore page"] = pages[0]
+    st.session_state["pages"] = {page.url_path or "explore": page for page in pages}
     st.navigation(pages, position="top").run()
 
 
 def _page(answers: AnswerCache, draw: Draw, title: str, icon: str, path: str, *, default: bool = False) -> st.Page:
-    return st.Page(partial(run, answers, draw), title=title, icon=icon, url_path=path, default=default)
+    return st.Page(partial(run, answers, draw, path), title=title, icon=icon, url_path=path, default=default)
 
 
-def run(answers: AnswerCache, draw: Draw) -> None:
+def run(answers: AnswerCache, draw: Draw, path: str = "explore") -> None:
     """Draw one page: bring the session in line with address and store, draw, and write the view into the address."""
     begun = time.perf_counter()
     answers.begin(session.pause)
@@ -66,7 +70,8 @@ def run(answers: AnswerCache, draw: Draw) -> None:
     if catalogue is None:
         watch(answers, None)
         return
-    for problem in session.begin(catalogue):
+    on_board = draw is board.page
+    for problem in session.begin(catalogue, opened=not on_board):
         st.warning(problem, icon=":material/link_off:")
     if not catalogue.streams and answers.streams is not None:
         notices.empty("There is nothing here for you", "Whoever runs this dashboard can open streams to your role.")
@@ -82,13 +87,17 @@ def run(answers: AnswerCache, draw: Draw) -> None:
         watch(answers, catalogue)
         return
     with components.guarded():
-        if draw is not health.page and not answers.is_ready(session.view()):
+        if draw not in (health.page, board.page) and not answers.is_ready(session.view()):
             with components.working("Loading and merging sketches"):
                 answers.prepare(session.view())
+        if not on_board:
+            with st.sidebar:
+                editor = desk.may_edit(st.context.headers.get(ROLE))
+                sharing.menu(answers, catalogue, path, editor=editor)
         draw(answers, catalogue)
-    session.publish()
-    with st.sidebar:
-        watch(answers, catalogue)
+    (board.publish if on_board else session.publish)()
+    with st.container() if on_board and board.is_kiosk() else st.sidebar:
+        watch(answers, catalogue, partial(board.state, answers) if on_board else None)
     LOG.debug("drawn in %.1f ms, of it %.1f ms for answers", (time.perf_counter() - begun) * 1e3, answers.spent_ms)
 
 
@@ -114,14 +123,16 @@ def _catalogue(answers: AnswerCache) -> Catalogue | None:
         return None
 
 
-def watch(answers: AnswerCache, shown: Catalogue | None) -> None:
-    """Draw the page again when the store has changed, unless that is switched off; None: there is nothing to show."""
+def watch(answers: AnswerCache, shown: Catalogue | None, state: Callable[[], object] | None = None) -> None:
+    """Draw the page again when the store has changed, or the state of something else that the page shows, unless that
+    is switched off; None: there is nothing to show."""
+    state = state or (lambda: None)
     refreshing = "view" not in st.session_state or session.view().refresh
-    before = _name_now(answers) if shown is None else shown.name
+    before = _name_now(answers) if shown is None else shown.name, state()
 
     @st.fragment(run_every=LOOK_AGAIN if refreshing else None)
     def look() -> None:
-        if refreshing and _name_now(answers) != before:
+        if refreshing and (_name_now(answers), state()) != before:
             st.rerun()
         text = "waiting for a store" if shown is None else f"generation {shown.generation:,}"
         st.caption(f":green[●] live, {text}" if refreshing else f":gray[●] refreshing is off, {text}")

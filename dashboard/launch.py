@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -38,10 +39,18 @@ class ServeError(WaneError):
     """The dashboard cannot listen there."""
 
 
-def serve(store: str | Path, access: Access, *, raw: Sequence[str] = (), verbose: bool = False) -> None:
-    """Serve until interrupted. `raw` are the folders whose files Audit may read; `verbose` logs how long each redraw
-    took."""
+def serve(
+    store: str | Path,
+    access: Access,
+    *,
+    raw: Sequence[str] = (),
+    boards: tuple[str, str, bool] = ("", "", False),
+    verbose: bool = False,
+) -> None:
+    """Serve until interrupted. `raw` are the folders whose files Audit may read; `boards` are their folder, the file of
+    annotations, and whether visitors may change boards; `verbose` logs how long each redraw took."""
     _check(access.host, access.port)
+    _check_boards(*boards)
     for folder in raw:
         if not Path(folder).is_dir():
             raise ServeError(f"--raw {folder} is not a folder")
@@ -57,6 +66,9 @@ def serve(store: str | Path, access: Access, *, raw: Sequence[str] = (), verbose
     app.admit(access)
     if access.provider is not None:
         log_in_lines()
+    from dashboard.boards.desk import desk  # noqa: PLC0415  with it come the pages' libraries
+
+    desk.admit(boards[0], boards[1], editing=boards[2], roles=access.roles)
     if access.roles:
         from dashboard.shared import shared_answers  # noqa: PLC0415  without roles, the server need not wait for it
 
@@ -134,6 +146,16 @@ def options(access: Access) -> dict[str, object]:
         "theme_baseRadius": "medium",
         "theme_showSidebarBorder": True,
     }
+
+
+def _check_boards(folder: str, annotations: str, editing: bool) -> None:
+    """Refuse what cannot be read, or not be written where it shall be."""
+    if folder and not Path(folder).is_dir():
+        raise ServeError(f"--boards {folder} is not a folder")
+    if annotations and not Path(annotations).is_file():
+        raise ServeError(f"--annotations {annotations} is not a file")
+    if editing and folder and not os.access(folder, os.W_OK):
+        raise ServeError(f"--edit: {folder} cannot be written")
 
 
 def _check(host: str, port: int) -> None:

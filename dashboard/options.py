@@ -59,6 +59,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="Audit may read raw files in this folder and below; may be given several times. Without it, in the "
         "folders that the streams were read from",
     )
+    add(
+        "--boards",
+        metavar="DIR",
+        help="the folder of boards and saved views (default: the folder boards beside the store)",
+    )
+    add("--edit", action="store_true", help="visitors may change boards and saved views; otherwise they only read them")
+    add(
+        "--annotations",
+        metavar="FILE",
+        help="a TOML file whose tables [[annotation]] are marked in charts over time, such as the settings file "
+        "(default: annotations.toml in the folder of boards)",
+    )
     add("--verbose", action="store_true", help="log how long each redraw took")
 
 

@@ -41,8 +41,16 @@ PRELOADED: Final = "".join(
     for name in NEEDED
     for file in sorted((SCRIPTS / "js").glob(f"{name}.*.js"))
 )
+COPYING: Final = """<script>document.addEventListener("click", event => {
+  const button = event.target.closest("[class*=st-key-copy-link] button");
+  const code = button && button.closest("[class*=st-key-link-box]").querySelector("code");
+  if (!code) return;
+  if (navigator.clipboard) { navigator.clipboard.writeText(code.innerText.replace(/\\s/g, "")); return; }
+  getSelection().selectAllChildren(code);
+  document.execCommand("copy");
+})</script>"""  # browsers have no clipboard where a page came neither by https nor from their own machine
 ROOT: Final = (
-    '<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script>' + PRELOADED + "</head>"
+    '<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script>' + COPYING + PRELOADED + "</head>"
 ).encode()
 
 

@@ -117,25 +117,25 @@ def safe(text: object) -> str:
 
     An invisible joiner breaks up addresses and icons, which a renderer finds even in escaped text.
     """
-    return _SPECIAL.sub(r"\\\1", _STILL_SPECIAL.sub("\\g<0>\N{WORD JOINER}", _one_line(text)))
+    return _SPECIAL.sub(r"\\\1", _STILL_SPECIAL.sub("\\g<0>\N{WORD JOINER}", one_line(text)))
 
 
 def quoted(text: object) -> str:
     """Text from outside as inline code, cut off where it is long."""
-    line = _one_line(text).replace("`", "'")
+    line = one_line(text).replace("`", "'")
     return f"`{_cut(line, _LONGEST_QUOTED)}`" if line else "nothing"
 
 
-def in_figure(text: object) -> str:
+def in_figure(text: object, most: int = _LONGEST_IN_FIGURE) -> str:
     """Text from outside for use in a Plotly figure, which understands some HTML."""
-    return html.escape(_cut(_one_line(text), _LONGEST_IN_FIGURE), quote=False)
+    return html.escape(_cut(one_line(text), most), quote=False)
 
 
 def _cut(text: str, most: int) -> str:
     return text[:most] + ("…" if len(text) > most else "")
 
 
-def _one_line(text: object) -> str:
+def one_line(text: object) -> str:
     """The text on one line, without characters that cannot be seen."""
     return _INVISIBLE.sub("\ufffd", " ".join(str(text).split()))
 
@@ -143,6 +143,16 @@ def _one_line(text: object) -> str:
 def capitalised(text: str) -> str:
     """A text as the beginning of a sentence."""
     return text[:1].upper() + text[1:]
+
+
+def as_sentence(text: object) -> str:
+    """A message as a sentence: with a capital letter and an end.
+
+    >>> as_sentence("there is no board 'a'; did you mean 'b'?"), as_sentence("it is full")
+    ("There is no board 'a'; did you mean 'b'?", 'It is full.')
+    """
+    said = capitalised(str(text))
+    return said if said.endswith((".", "?", "!")) else f"{said}."
 
 
 def measured(value: float, measure: str) -> str:

@@ -13,6 +13,7 @@ from dashboard.asking.view import (
     CHARTS,
     COMPARED,
     CURVES,
+    MARKS,
     MOST_COMPARED,
     NEWEST,
     View,
@@ -51,14 +52,26 @@ def to_parameters(view: View) -> dict[str, list[str]]:
     return found
 
 
-def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) -> tuple[View, list[str]]:
+def from_parameters(
+    given: Mapping[str, Sequence[str]], catalogue: Catalogue, place: str = "The address"
+) -> tuple[View, list[str]]:
     """The view that an address asks for, as far as the store has it, and one sentence for each choice that is wrong."""
+    view, problems, read = read_parameters(given, place)
+    view, more = fitting(_with_own_window(view), catalogue)
+    if "aggregate" not in read and not view.of and view.stream in catalogue.streams:
+        view = at_first(view, catalogue.streams[view.stream])
+    return view, problems + more
+
+
+def read_parameters(given: Mapping[str, Sequence[str]], place: str) -> tuple[View, list[str], set[str]]:
+    """The view that parameters ask for, whatever a store has, one sentence for each that is wrong, and the choices that
+    were read. `place` is where they stand."""
     view, problems, read = View(), [], set()
     names = {field.name for field in fields(View)}
     for key, texts in given.items():
         name = key.replace("-", "_")
         if name not in names:
-            problems.append(f"The address has {quoted(key)}, which means nothing here.")
+            problems.append(f"{place} has {quoted(key)}, which means nothing here.")
             continue
         try:
             if len(texts) > MOST_TEXTS or max(map(len, texts), default=0) > LONGEST_TEXT:
@@ -68,14 +81,11 @@ def from_parameters(given: Mapping[str, Sequence[str]], catalogue: Catalogue) ->
             view = replace(view, **{name: _READERS[name](list(texts))})
             read.add(name)
         except WaneError as error:
-            problems.append(f"The address asks for {quoted(key)} = {quoted(', '.join(texts))}: {quoted(error)}.")
+            problems.append(f"{place} asks for {quoted(key)} = {quoted(', '.join(texts))}: {quoted(error)}.")
     if view.window and by_number(parse_decay(view.decay or "none")):
-        problems.append(f"The address asks for a window and for {quoted(view.decay)}, which is a window by itself.")
+        problems.append(f"{place} asks for a window and for {quoted(view.decay)}, which is a window by itself.")
         view = replace(view, window="")
-    view, more = fitting(_with_own_window(view), catalogue)
-    if "aggregate" not in read and not view.of and view.stream in catalogue.streams:
-        view = at_first(view, catalogue.streams[view.stream])
-    return view, problems + more
+    return view, problems, read
 
 
 def _with_own_window(view: View) -> View:
@@ -160,6 +170,7 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "start": _time,
     "end": _time,
     "chart": _choice(*CHARTS),
+    "marks": lambda texts: tuple(_choice(*MARKS)([text]) for text in texts if text),
     "family": _one,
     "confidence": _between(0.5, 0.9999),
     "zone": _zone,

@@ -38,9 +38,10 @@ def pause() -> None:
     st.session_state.get("view")
 
 
-def begin(catalogue: Catalogue) -> list[str]:
-    """Bring the view in line with the address and with the store. What did not fit comes back as sentences."""
-    given = _address()
+def begin(catalogue: Catalogue, *, opened: bool = True) -> list[str]:
+    """Bring the view in line with the address and with the store. What did not fit comes back as sentences. A page that
+    was not `opened` by a view has another address."""
+    given = _address() if opened else {}
     # A widget that is moved twice quickly sends the address from before its last move. So a new address counts as
     # opened, or as gone back to, only where the view has not changed since it was published.
     changed = st.session_state.get("view") != st.session_state.get("published view")

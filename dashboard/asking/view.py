@@ -40,6 +40,7 @@ MOST_COMPARED: Final = 4
 CURVES: Final = ("sum", "count", "mean")  # against a threshold
 MOST_GROUPS: Final = 10  # of a split, on one chart
 CHARTS: Final = ("line", "error")  # estimates with their bands, limits in % of the estimates
+MARKS: Final = ("notes", "runs", "gaps")  # in a chart: annotations, ingest runs, epochs that were set aside
 BANDS: Final = ("each", "all")  # points of a curve at which its limits hold: each by itself, all at once
 
 
@@ -71,6 +72,7 @@ class View:
     start: str = ""
     end: str = ""
     chart: str = "line"
+    marks: tuple[str, ...] = ("notes",)
     family: str = ""
     confidence: float = 0.0
     zone: str = "UTC"

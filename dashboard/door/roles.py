@@ -30,17 +30,19 @@ _PERSON: Final = re.compile(r"sub:\S+|(\*|[^\s@*]+)@[^\s@*]+")
 _PEOPLE: Final = '"ann@example.org", "*@example.org" for all of a domain, "sub:NAME" by the provider\'s own name'
 BY_TOKEN: Final = "token_file"  # how a role tells whose it is
 BY_PERSON: Final = "people"
+EDITS: Final = "edit"
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
     """Some visitors: what they are called, which streams they may see (None: all of them), their token or who they
-    are."""
+    are, and whether they may change boards where anybody may."""
 
     name: str
     streams: frozenset[str] | None
     token: str = field(default="", repr=False)
     people: frozenset[str] = frozenset()
+    edits: bool = False
 
 
 def read_roles(path: str | Path, option: str = "--access", by: str = BY_TOKEN) -> tuple[Role, ...]:
@@ -66,12 +68,14 @@ def _role(file: Path, name: str, entry: object, by: str) -> Role:
     if not isinstance(entry, dict):
         raise AccessError(f"{where} must be a table with {' and '.join(keys)}")
     for key in entry:
-        if key not in keys:
-            raise AccessError(f"{where}.{key} is not a setting; known are: {', '.join(keys)}")
-    streams = _streams(where, entry)
+        if key not in (*keys, EDITS):
+            raise AccessError(f"{where}.{key} is not a setting; known are: {', '.join((*keys, EDITS))}")
+    streams, edits = _streams(where, entry), entry.get(EDITS, False)
+    if not isinstance(edits, bool):
+        raise AccessError(f"{where}.{EDITS} is {edits!r}; it must be true or false")
     if by == BY_PERSON:
-        return Role(name, streams, people=_people(where, entry))
-    return Role(name, streams, _token(file, where, entry))
+        return Role(name, streams, people=_people(where, entry), edits=edits)
+    return Role(name, streams, _token(file, where, entry), edits=edits)
 
 
 def _people(where: str, entry: Mapping[str, object]) -> frozenset[str]:

@@ -12,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dashboard.figures.frame import COLOURS, CUT, EXACT, GREY, Axis, Trace, faint, figure, vertical_line
+from dashboard.figures.marks import MARK_AXIS, Marked, mark_labels, mark_lines, mark_trace
 from dashboard.wording import in_figure
 from sketches.arrays import Flags, Floats
 from sketches.estimate import Curve, Series
@@ -68,6 +69,7 @@ def over_time(
     missing: Sequence[tuple[Any, Any]] = (),
     filling: Sequence[tuple[Any, Any]] = (),
     exact: tuple[Sequence[Any], Floats] | None = None,
+    marks: Sequence[Marked] = (),
     bands: int = 4,
     height: int = 500,
 ) -> go.Figure:
@@ -84,18 +86,7 @@ def over_time(
         for trace in _traces(line, COLOURS[number % len(COLOURS)], axis, several=several, banded=banded)
     ]
     traces += _cut_marks(lines, edges) if edges is not None else []
-    if exact is not None:
-        traces.append(
-            {
-                "type": "scatter",
-                "x": list(exact[0]),
-                "y": exact[1],
-                "mode": "markers",
-                "name": "exact answers",
-                "marker": {"color": EXACT, "size": 8, "line": {"width": 1, "color": "white"}},
-                "hovertemplate": f"exact %{{y:{axis.hover_format}}}<extra></extra>",
-            }
-        )
+    traces += [_exact_dots(*exact, axis)] if exact is not None else []
     shapes = [_stripe(*stretch, GREY, 0.10) for stretch in silent] + [_stripe(*gap, EXACT, 0.12) for gap in missing]
     shapes += [_stripe(*stretch, CUT, 0.13) for stretch in filling]
     notes = [
@@ -103,6 +94,9 @@ def over_time(
         for text, height, stretches in (("missing", 1.0, missing), ("filling up", 0.94, filling))
         for start, _ in stretches
     ]
+    shapes += mark_lines(marks)
+    notes += mark_labels(marks)
+    traces += [mark_trace(marks)] if marks else []
     return figure(
         traces,
         height,
@@ -116,7 +110,21 @@ def over_time(
         shapes=shapes,
         annotations=notes,
         hovermode="x unified" if several else "x",
+        yaxis2=MARK_AXIS if marks else None,
     )
+
+
+def _exact_dots(at: Sequence[Any], value: Floats, axis: Axis) -> Trace:
+    """Exact answers as dots."""
+    return {
+        "type": "scatter",
+        "x": list(at),
+        "y": value,
+        "mode": "markers",
+        "name": "exact answers",
+        "marker": {"color": EXACT, "size": 8, "line": {"width": 1, "color": "white"}},
+        "hovertemplate": f"exact %{{y:{axis.hover_format}}}<extra></extra>",
+    }
 
 
 def _edges(lines: Sequence[Line], *, around_zero: bool = False) -> tuple[float, float] | None:

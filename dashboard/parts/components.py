@@ -143,10 +143,29 @@ def number_of(answer: Answer, measure: str) -> str:
     return wording.estimated(estimate.value, estimate.lower, estimate.upper, measure)
 
 
+def number_in_words(answer: Answer, measure: str, stream: StoredStream) -> str:
+    """The number of an answer with its unit."""
+    if is_early(answer, stream):
+        return "no events yet"
+    return units_of(stream).with_number(number_of(answer, measure), measure)
+
+
 def is_early(answer: Answer, stream: StoredStream) -> bool:
     """Whether the answer is as of a time before the first event of its sources."""
     oldest = [stream.by_source[name].oldest for name in answer.provenance.sources if name in stream.by_source]
     return bool(oldest) and answer.estimate.as_of < min(oldest)
+
+
+def plain_interval(answer: Answer, measure: str) -> str:
+    """The interval as plain text, and how sure it is."""
+    estimate = answer.estimate
+    if math.isnan(estimate.value):
+        return ""
+    if estimate.exact:
+        return "exact" if answer.provenance.rejected is None else "exact for the rows taken"
+    low, high = wording.limits(estimate.lower, estimate.upper, measure)
+    sure = "certain" if estimate.confidence >= 1 else percent_text(estimate.confidence)
+    return f"{low} … {high}, {sure}"
 
 
 def interval(answer: Answer, measure: str) -> str:

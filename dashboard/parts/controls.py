@@ -14,6 +14,7 @@ from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.measures import aggregates_of, first_look, is_keyed, label, measures, splits, usual_measure
 from dashboard.asking.view import (
+    MARKS,
     MOST_GROUPS,
     NEWEST,
     PARAMETERS,
@@ -31,6 +32,7 @@ from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.resolving import counting_of
 
 SHARES: Final = (0.001, 0.005, *(percent / 100 for percent in range(1, 100)), 0.995, 0.999)
+_MARK_NAMES: Final = {"notes": "annotations", "runs": "ingest runs", "gaps": "epochs set aside"}
 TAUS: Final = ("median", "mean", "q0.9", "q0.99", "2*median")
 
 
@@ -295,6 +297,15 @@ def display(stream: StoredStream | None) -> None:
         known = first + [name for name in zones if name not in first]
         session.show(st.selectbox, "Time zone", known, **session.bound("zone"))
         if stream is not None:
+            session.show(
+                st.multiselect,
+                "Marks in charts",
+                list(MARKS),
+                format_func=_MARK_NAMES.__getitem__,
+                placeholder="none",
+                help="Upright lines: annotations from the file, the last runs of ingest, epochs that were set aside.",
+                **session.bound("marks"),
+            )
             session.show(
                 st.selectbox,
                 "Confidence",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from dashboard import wording
@@ -13,8 +14,10 @@ from dashboard.asking.view import View
 from dashboard.figures.bars import group_bars
 from dashboard.figures.frame import COLOURS
 from dashboard.figures.lines import Line, over_time
+from dashboard.figures.marks import AXIS
 from dashboard.parts import components, filters, time_range
 from dashboard.parts.components import Table
+from dashboard.parts.series_chart import Mark, drawn_marks
 from sketches.arrays import Ints
 from sketches.estimate import Group, Series
 from sketches.formatting import counted, moment_text, percent_text
@@ -25,26 +28,40 @@ MOST_BANDS: Final = 3  # lines with bands: more would hide each other
 HINT: Final = "Click a line, a bar or a row to see only that group."
 
 
-def lines(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints) -> dict[Group, Series]:
+def lines(
+    answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, marks: Sequence[Mark] = ()
+) -> dict[Group, Series]:
     """The chart: one line for each listed group."""
     found = answers.series_by(view, stream, as_of)
     if not found:
         st.info("No group has an answer here.", icon=":material/hourglass_empty:")
         return found
+    figure = chart(answers, view, stream, found, marks)
+    owners = [COLOURS.index(trace.legendgroup) if trace.legendgroup else 0 for trace in figure.data]
+    marked = [trace.yaxis == AXIS for trace in figure.data]
+
+    def narrow(point: Mapping[str, Any]) -> None:
+        if marked[int(point["curve_number"])]:
+            return
+        filters.narrow(stream, list(found)[owners[int(point["curve_number"])]])
+
+    time_range.zoomable(figure, "explore", f"One line for each {view.by} over time", view, stream, narrow)
+    return found
+
+
+def chart(
+    answers: AnswerCache, view: View, stream: StoredStream, found: Mapping[Group, Series], marks: Sequence[Mark] = ()
+) -> go.Figure:
+    """One line for each group over time."""
     zone = wording.zone(view.zone)
     drawn = [
         Line.of(group_text(group), wording.axis_times(series.as_of.tolist(), stream.unit, zone), series)
         for group, series in found.items()
     ]
     axis = components.axis_of(answers.question(view, stream), stream)
-    figure = over_time(drawn, axis, view.zone, bands=MOST_BANDS)
-    owners = [COLOURS.index(trace.legendgroup) if trace.legendgroup else 0 for trace in figure.data]
-
-    def narrow(point: Mapping[str, Any]) -> None:
-        filters.narrow(stream, list(found)[owners[int(point["curve_number"])]])
-
-    time_range.zoomable(figure, "explore", f"One line for each {view.by} over time", view, stream, narrow)
-    return found
+    ends = [int(series.as_of[at]) for series in found.values() for at in (0, -1)]
+    marked = drawn_marks(marks, view, stream, min(ends, default=0), max(ends, default=0))
+    return over_time(drawn, axis, view.zone, bands=MOST_BANDS, marks=marked)
 
 
 def ranked(answers: AnswerCache, view: View, stream: StoredStream) -> SplitAnswer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -13,12 +13,22 @@ from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.view import View
 from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, over_time
+from dashboard.figures.marks import Marked
 from dashboard.parts.components import axis_of
 from sketches.arrays import Floats
 from sketches.estimate import Series
 from store import Provenance
 from store.serving.catalogue import StoredStream
 from store.serving.timeline import affected
+
+
+class Mark(NamedTuple):
+    """A moment of a stream, in its units, and what there was."""
+
+    at: int
+    text: str
+    kind: str = "notes"
+
 
 ERROR: Final = Axis("limits, % of the estimate", around_zero=True)
 
@@ -30,6 +40,7 @@ def series_chart(
     series: Series,
     provenance: Provenance,
     exact: tuple[Sequence[int], Floats] | None = None,
+    marks: Sequence[Mark] = (),
 ) -> go.Figure:
     """One series with its band, missing epochs and silences; `exact` are times with the exact answers of then.
     Without them the view may ask for its limits in % of the estimate."""
@@ -58,7 +69,15 @@ def series_chart(
         missing=clipped(sorted(gaps)),
         filling=clipped([rising] if rising and not in_percent else []),
         exact=None if exact is None else (times(exact[0]), exact[1]),
+        marks=drawn_marks(marks, view, stream, first, last),
     )
+
+
+def drawn_marks(marks: Sequence[Mark], view: View, stream: StoredStream, first: int, last: int) -> list[Marked]:
+    """The marks of a stream between two times, as they stand in a chart."""
+    inside = [mark for mark in marks if first <= mark.at <= last]
+    places = wording.axis_times([mark.at for mark in inside], stream.unit, wording.zone(view.zone))
+    return [Marked(place, mark.text, mark.kind) for place, mark in zip(places, inside, strict=True)]
 
 
 def series_line(

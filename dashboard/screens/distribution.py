@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.measures import is_keyed
 from dashboard.asking.view import View
+from dashboard.figures.distribution import quantile_figure, wide
 from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, along
 from dashboard.parts import components, controls, filters, notices, sidebar
@@ -73,17 +73,10 @@ def quantiles(answers: AnswerCache, view: View, stream: StoredStream) -> None:
     curve, provenance = answers.quantiles(view, stream)
     counted_by = wording.safe(provenance.asked.partition(", ")[2])
     st.markdown("**Value at each share**" + (f", {counted_by}" if counted_by else ""))
-    if not np.isfinite(curve.value).any():
+    figure = quantile_figure(curve, components.units_of(stream).axis("value"))
+    if figure is None:
         notices.nothing_counts(view)
         return
-    unit = components.units_of(stream).axis("value")
-    figure = along(
-        Line.of("value", curve.at, curve),
-        Axis("share at or below", share=True),
-        Axis(unit),
-        log_y=wide(curve),
-        height=400,
-    )
     components.show(figure, "quantiles", "The value at every share, with its error band")
     texts = [f"{percent_text(phi)}: **{wording.safe(number_text(_at(curve, phi)))}**" for phi in (0.5, 0.9, 0.99)]
     st.caption(" · ".join(texts) + f" {wording.safe(components.units_of(stream).value)}")
@@ -184,12 +177,6 @@ def _threshold(answers: AnswerCache, view: View, stream: StoredStream) -> float:
 def taus(curve: Curve) -> Floats:
     """The thresholds of the curve: each value of the quantile function once."""
     return np.unique(curve.value[np.isfinite(curve.value)])
-
-
-def wide(curve: Curve) -> bool:
-    """Whether the values differ so much that only a logarithmic axis shows them all."""
-    known = curve.value[np.isfinite(curve.value)]
-    return len(known) > 0 and known[0] > 0 and math.log10(known[-1] / known[0]) > 2
 
 
 def table(curve: Curve, sums: Curve, of: str = "sum") -> Table:

@@ -5,6 +5,7 @@ Split by the source or by a field, it has a line for each group, and the groups 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,10 +17,12 @@ from dashboard.asking import filling, session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.measures import is_keyed, splits
 from dashboard.asking.view import View
+from dashboard.boards.annotations import marks_of
+from dashboard.boards.desk import desk
 from dashboard.figures.bars import ranking
 from dashboard.parts import components, filters, groups, notices, sidebar, time_range
 from dashboard.parts.components import Table
-from dashboard.parts.series_chart import series_chart
+from dashboard.parts.series_chart import Mark, series_chart
 from sketches.arrays import Floats, Ints
 from sketches.errors import WaneError
 from sketches.estimate import Series
@@ -66,14 +69,24 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     with left, components.guarded():
         as_of = answers.moments(view, stream, span)
         with components.working(f"Answering at {len(as_of)} times"):
-            (_split if is_split else _whole)(answers, view, stream, as_of, asked)
+            (_split if is_split else _whole)(answers, view, stream, as_of, asked, _marks(answers, view, stream))
 
 
-def _whole(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, asked: str) -> None:
+def _marks(answers: AnswerCache, view: View, stream: StoredStream) -> list[Mark]:
+    """What the chart marks; a line says what it leaves out."""
+    marks, problems = marks_of(answers, view, stream, desk.annotations(answers.path))
+    for problem in problems:
+        st.caption(f":material/flag: {wording.safe(problem)}")
+    return marks
+
+
+def _whole(
+    answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, asked: str, marks: Sequence[Mark]
+) -> None:
     """One line for all that is asked about."""
     series, provenance = answers.series(view, stream, as_of)
     notices.beside(provenance, stream)
-    figure = series_chart(answers, view, stream, series, provenance)
+    figure = series_chart(answers, view, stream, series, provenance, marks=marks)
     shows = "how far its limits lie from it" if view.chart == "error" else "its error band"
     time_range.zoomable(figure, "explore", f"{asked} over time with {shows}", view, stream)
     rising = filling.stretch(answers, view, stream) if view.chart != "error" else None
@@ -84,11 +97,13 @@ def _whole(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, 
     components.same_on_the_command_line(view, answers.path, family_besides(answers, view, stream))
 
 
-def _split(answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, asked: str) -> None:
+def _split(
+    answers: AnswerCache, view: View, stream: StoredStream, as_of: Ints, asked: str, marks: Sequence[Mark]
+) -> None:
     """One line and one bar for each group."""
     provenance = answers.split(view, stream).provenance
     notices.beside(provenance, stream)
-    found = groups.lines(answers, view, stream, as_of)
+    found = groups.lines(answers, view, stream, as_of, marks)
     split = groups.ranked(answers, view, stream)
     components.footer(provenance, answers)
     components.exports("explore", lambda: groups.table(found, view, stream), split.as_dict)

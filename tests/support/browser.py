@@ -40,6 +40,7 @@ PAGES = {
     "Distribution": "distribution",
     "Top values": "top-values",
     "Compare": "compare",
+    "Boards": "board",
     "Health": "health",
     "Audit": "audit",
 }
