@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from dashboard.asking.address import parameter_text
@@ -61,7 +60,7 @@ def read_board(where: str, content: bytes) -> Board:
         raise BoardError(f"{where}: panels are tables that each begin with [[panel]], in double brackets")
     if len(entries) > MOST_PANELS:
         raise BoardError(f"{where} has {len(entries)} panels; a board has at most {MOST_PANELS}")
-    head, texts = _parts(text, table, entries)
+    head, texts = _parts(text, len(entries))
     panels = tuple(replace(_panel("this panel", entry), text=own) for entry, own in zip(entries, texts, strict=True))
     return Board(title, columns, panels, head)
 
@@ -116,22 +115,21 @@ def _texts(where: str, value: object) -> list[str]:
     raise BoardError(f"{where} is {shown(value)}; it must be a text, a number, or a list of texts")
 
 
-def _parts(text: str, table: Mapping[str, Any], entries: Sequence[Any]) -> tuple[str, list[str]]:
+def _parts(text: str, number: int) -> tuple[str, list[str]]:
     """The text before the first panel, and that of each panel with the comment above it; all empty where the text does
     not fall apart like this, and has to be written anew."""
-    unknown = "", [""] * len(entries)
+    unknown = "", [""] * number
     starts = [_with_comment(text, match.start()) for match in _BEGINS.finditer(text)]
-    if len(starts) != len(entries):
+    if len(starts) != number:
         return unknown
     ends = [*starts[1:], len(text)][: len(starts)]
     head, parts = text[: starts[0]] if starts else text, [text[a:b] for a, b in zip(starts, ends, strict=True)]
-    try:
-        same = tomllib.loads(head) == {key: value for key, value in table.items() if key != "panel"} and all(
-            tomllib.loads(part) == {"panel": [entry]} for part, entry in zip(parts, entries, strict=True)
-        )
+    try:  # a text that begins or ends inside a string is none by itself
+        for part in (head, *parts):
+            tomllib.loads(part)
     except ValueError:
         return unknown
-    return (head, parts) if same else unknown
+    return head, parts
 
 
 def _with_comment(text: str, start: int) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from sketches.errors import WaneError
-from sketches.formatting import counted
 
 BOARD: Final = ("board", "write a board as a file, or check all boards", "wane board export calls --store wane.duckdb")
 
@@ -59,6 +58,7 @@ def _export(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     from dashboard.boards.commands import faults  # noqa: PLC0415  help does not need it
+    from sketches.formatting import counted  # noqa: PLC0415  likewise
 
     boards, found = faults(Path(options.store), options.boards)
     for line in found:

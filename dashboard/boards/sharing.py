@@ -51,18 +51,26 @@ def visible_views(answers: AnswerCache, catalogue: Catalogue) -> Mapping[str, Sa
 
 
 def menu(answers: AnswerCache, catalogue: Catalogue, page: str, *, editor: bool) -> None:
-    """Saved views, and what can be done with this one."""
+    """Saved views, and what can be done with this one. What is in a box is drawn once it is opened."""
     with st.container(horizontal=True):
-        with st.popover("Views", icon=":material/bookmark:", help="Saved views"):
+        views = st.popover("Views", icon=":material/bookmark:", help="Saved views", key="views", on_change="rerun")
+        told = "Copy a link, or put this on a board" if editor else "Copy a link"
+        share = st.popover("Share", icon=":material/share:", help=told, key="share", on_change="rerun")
+    if views.open:
+        with views:
             _views(answers, catalogue, page, editor=editor)
-        with st.popover("Share", icon=":material/share:", help="Copy a link, or put this on a board"):
-            view = session.view()
-            links.box(links.view_links(page if page != "explore" else "", view, catalogue.streams[view.stream]), "view")
-            if editor and page in SHOWN_BY:
-                st.markdown("**Add to a board**")
-                folder = BoardFolder(desk.folder(answers.path))
-                shows = SHOWN_BY[page]
-                add_panel(folder, visible_boards(answers, catalogue, whole=True), view, shows)
+    if share.open:
+        with share:
+            _share(answers, catalogue, page, editor=editor)
+
+
+def _share(answers: AnswerCache, catalogue: Catalogue, page: str, *, editor: bool) -> None:
+    view = session.view()
+    links.box(links.view_links(page if page != "explore" else "", view, catalogue.streams[view.stream]), "view")
+    if editor and page in SHOWN_BY:
+        st.markdown("**Add to a board**")
+        folder = BoardFolder(desk.folder(answers.path))
+        add_panel(folder, visible_boards(answers, catalogue, whole=True), view, SHOWN_BY[page])
 
 
 def _views(answers: AnswerCache, catalogue: Catalogue, page: str, *, editor: bool) -> None:

@@ -200,7 +200,10 @@ def _sidebar(
 
 def _share(answers: AnswerCache, opened: Opened, catalogue: Catalogue) -> None:
     """Links to the board, to its wall screen, and the board as a file."""
-    with st.popover("Share", icon=":material/share:", width="stretch"):
+    box = st.popover("Share", icon=":material/share:", width="stretch", key="share board", on_change="rerun")
+    if not box.open:
+        return
+    with box:
         streams = [catalogue.streams[one.stream] for one in opened.panels if one.stream in catalogue.streams]
         moment = opened.as_of if opened.as_of != NEWEST else links.newest_of(streams)
         kiosk = st.checkbox("As a wall screen, without controls", key="link kiosk")

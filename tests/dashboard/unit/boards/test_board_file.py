@@ -101,9 +101,10 @@ def test_a_board_without_panels_is_a_board() -> None:
 def test_a_text_that_looks_like_a_panel_is_none() -> None:
     """Where the text cannot be taken apart safely it is written anew, and means the same."""
     text = 'title = """\n[[panel]]\n"""\n[[panel]]\nview.stream = "a"\nnote = """\n[[panel]]\n"""\n'
-    board = board_of(text)
-    assert board.panels[0].note == "[[panel]]\n"
-    assert board_of(board_text(moved(board, 0, 0))) == board
+    assert board_of(text).panels[0].note == "[[panel]]\n"
+    for one in (text, 'title = """\n[[panel]]\n"""\n[["panel"]]\nview.stream = "a"\n'):
+        board = board_of(one)
+        assert board_of(board_text(moved(board, 0, 0))) == board
 
 
 VIEW = '[panel.view]\nstream = "a"\n'

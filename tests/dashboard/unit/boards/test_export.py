@@ -9,13 +9,15 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
 
 import wane
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.boards.board import Board, Panel
 from dashboard.boards.desk import desk
-from dashboard.boards.export import page_of
+from dashboard.boards.export import html_of, page_of
+from dashboard.boards.panels import Drawn
 from tests.support.dashboard_stores import CALLS, PAGES, SCRIPT
 
 HOSTILE = "</script><script>alert(1)</script>\u202e"
@@ -145,3 +147,12 @@ def test_all_boards_are_checked(small: Path, folder: Path, capsys: pytest.Captur
     (folder / "fine.toml").write_text(f'[[panel]]\nview = {{ stream = "{PAGES}" }}\nshows = "top-values"\n')
     assert wane.main(check) == 0
     assert "1 board, no fault" in capsys.readouterr().out
+
+
+def test_a_figure_s_data_cannot_end_its_script() -> None:
+    """Should a text ever come into a figure as it is: the page has its two scripts and the data, and no more."""
+    figure = go.Figure({"data": [{"type": "bar", "x": [1], "name": f"<!--{HOSTILE}&amp;"}]})
+    board = Board(panels=(Panel({"stream": [CALLS]}),))
+    page = Parsed(html_of(board, board.panels, [Drawn("a", figure=figure.update_layout(height=100))], 1, "a"))
+    assert [tag for tag, _ in page.tags].count("script") == 3
+    assert json.loads(page.scripts[0])["figure-0"]["data"][0]["name"] == f"<!--{HOSTILE}&amp;"
