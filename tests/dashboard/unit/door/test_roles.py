@@ -49,6 +49,8 @@ def test_roles_stand_in_a_settings_file(tokens: Path) -> None:
     file = settings(tokens, WHOLE)
     assert read_roles(file) == ROLES
     assert SALES not in repr(read_roles(file))
+    assert [role.edits for role in read_roles(settings(tokens, f"{WHOLE}edit = true\n"))] == [False, True]
+    file = settings(tokens, WHOLE)
     found = access("0.0.0.0", access_file=file)
     assert found.visitors == ROLES
     said = "\n".join(welcome(found))
@@ -74,6 +76,10 @@ def test_roles_stand_in_a_settings_file(tokens: Path) -> None:
         ('[access.sales]\nstreams = ["*"]\ntoken_file = "none.token"', "cannot be read"),
         ('[access.sales]\nstreams = ["*"]\ntoken = "abc"', "is not a setting"),
         (WHOLE.replace("operators.token", "sales.token"), "the same token"),
+        (
+            '[access.sales]\nstreams = ["*"]\ntoken_file = "sales.token"\nedit = "yes"',
+            "edit is 'yes'; it must be true or false",
+        ),
         ("[access", "is not TOML"),
     ],
 )
