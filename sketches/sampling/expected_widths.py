@@ -24,6 +24,7 @@ from sketches.sampling.inclusion.ladder_parameters import ALL, DEFAULT_DETAIL, L
 from sketches.sampling.sample_bytes import COUNTED_FORMAT
 from sketches.sampling.sample_parameters import SampleParameters
 from sketches.sampling.totals.row_totals import slices_by_source
+from sketches.sampling.totals.slice_totals import worth_keeping
 from sketches.special_functions import ndtri
 
 # How much wider intervals are than 2·z standard deviations; that of sums and counts is 1.0. To measure again: set these
@@ -116,7 +117,10 @@ def _leans(question: Question, built: Built) -> bool:
 
 def _leaned_variance(question: Question, built: Built, plain: float) -> float:
     """The variance beside exact totals: of what the decay varies within a slice, and of the class that τ cuts."""
-    half = _slice_seconds(built) / 2.0
+    seconds = _slice_seconds(built)
+    if seconds is None:
+        return plain
+    half = seconds / 2.0
     faded = built.stored.faded(question)
     near, far = (
         np.where(age >= 0.0, faded.decay(np.maximum(age, 0.0)), 0.0) for age in (faded.age - half, faded.age + half)
@@ -132,8 +136,9 @@ def _of_some(built: Built) -> bool:
     return built.stream is not None and built.stored.events.sum() < built.stream.events.sum()
 
 
-def _slice_seconds(built: Built) -> float:
-    """How long the slices are: an hour for all sources; for some, as long as makes them few enough to be kept."""
+def _slice_seconds(built: Built) -> float | None:
+    """How long the slices are: an hour for all sources; for some, as long as makes them few enough to be kept; None
+    where there are too many sources for that."""
     stream = built.stream
     if stream is None or not _of_some(built):
         return _HOUR
@@ -141,6 +146,8 @@ def _slice_seconds(built: Built) -> float:
     slices = stream.parts @ np.maximum((stream.newest - stream.oldest) * seconds / _HOUR, 1.0)
     levels = max(math.log2(max(float(stream.events.sum()), 1.0) / _capacity(built)), 0.0)
     room = slices_by_source(int(_capacity(built) * (1.0 + levels / 2.0)))
+    if slices > room and not worth_keeping(int(stream.parts.max(initial=0.0)), room):
+        return None
     return _HOUR * 2.0 ** max(math.ceil(math.log2(slices / room)), 0)
 
 

@@ -18,7 +18,7 @@ from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Scope, Sketch
 from sketches.fields import Known, KnownField, known_together
-from sketches.parts import HourTotals, Parts, SliceLengths
+from sketches.parts import HourTotals, Parts, Segment, SliceLengths
 from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.refusals import mergeable
@@ -267,13 +267,15 @@ class Sample(Sketch):
         return SampleHead(self.kind, self.extremes, self.labels, self.names, self.cuts, seen, self.known)
 
     def to_bytes(self) -> bytes:
-        segments = self.parts(_ONE_EPOCH).segments
-        return seal_sample(self.parameters, self._head, [segment.payload for segment in segments])
+        head = self._head
+        return seal_sample(self.parameters, head, [segment.payload for segment in self._segments(head, _ONE_EPOCH)])
 
     def parts(self, epoch: int) -> Parts:
         head = self._head
-        segments = write_segments(head.numbered(self.rows), self.kind, self.parameters.bits, epoch)
-        return Parts(seal_sample(self.parameters, head, []), segments)
+        return Parts(seal_sample(self.parameters, head, []), self._segments(head, epoch))
+
+    def _segments(self, head: SampleHead, epoch: int) -> Sequence[Segment]:
+        return write_segments(head.numbered(self.rows), self.kind, self.parameters.bits, epoch)
 
     @classmethod
     def from_envelope(cls, envelope: Envelope) -> Any:

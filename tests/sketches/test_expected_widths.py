@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -191,3 +192,19 @@ def test_exact_totals_make_answers_as_much_narrower_as_expected(aggregate: str, 
             widths.append(promise.width)
     assert np.mean(measured) / 2.0 <= np.mean(expected) <= 2.0 * np.mean(measured), (measured, expected)
     assert (np.mean(expected) < 0.8 * np.mean(plain)) == (aggregate != "correlated-sum" or share == 1.0)
+
+
+def test_of_too_many_sources_no_totals_are_expected() -> None:
+    """Their slices would be as long as all of time, so none are kept."""
+    question, wire_format = Question("sum", "exp:half_life=6h", 90 * HOUR), version_of(counted().to_bytes())
+
+    def expected(sources: float, known: int) -> float:
+        built = built_of_days(0.2, known)
+        assert built.stream is not None
+        parts = np.full(4, sources)
+        promise = Sample.promise(question, replace(built, stream=replace(built.stream, parts=parts)), past=True)
+        assert promise is not None
+        return promise.width
+
+    assert expected(20.0, wire_format) < 0.8 * expected(20.0, 0)
+    assert expected(60_000.0, wire_format) == expected(60_000.0, 0)

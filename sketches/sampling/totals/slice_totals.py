@@ -31,6 +31,7 @@ ROWS, WEIGHT, VALUE = 0, 1, 2  # the columns of `SliceTotals.sums`
 NEVER: Final = 1 << 62  # nothing is known up to here: what was given up stays so
 _NO_HOUR: Final = -(1 << 62)  # no slice begins before it
 FAR_TOO_MANY: Final = 3  # times as many slices as fit: then all become longer, not the older half
+_LEAST_SLICES: Final = 2  # that a group has on average, where the longest do not fit
 _LEVELS: Final = 40  # lengths of slices: the longest is 125 million years
 _MOST_SLICES: Final = 1 << 26  # of a table that is read: what is announced is allocated
 _WHOLE: Final = float(1 << 53)  # whole numbers up to here are written as such
@@ -39,6 +40,11 @@ _WHOLE: Final = float(1 << 53)  # whole numbers up to here are written as such
 def hour_length(unit: TimeUnit) -> int:
     """An hour in units of a stream's time, or the unit itself where that is longer."""
     return max(1, 3_600 * unit.denominator // unit.numerator)
+
+
+def worth_keeping(groups: int, most: int) -> bool:
+    """Whether a table of so many slices is: a slice that has to be as long as all of time tells of no part of it."""
+    return _LEAST_SLICES * groups <= most
 
 
 class Slices(NamedTuple):
@@ -129,11 +135,11 @@ class SliceTotals:
         return _levels(self.starts, self.coarse)
 
     def fitted(self, most: int) -> SliceTotals:
-        """The table with at most so many slices, the oldest longer; nothing at all where there are too many groups."""
+        """The table with at most so many slices, the oldest longer; nothing at all where groups had too few of them."""
         if len(self) <= most:
             return self
         left = _Bare(self.groups, self.starts, self.coarse)
-        if len(distinct_sorted(self.groups)) <= most:
+        if worth_keeping(len(distinct_sorted(self.groups)), most):
             while len(left.starts) > most and len(left.coarse) < _LEVELS:
                 left = left.coarser(most)
         if len(left.starts) <= most:

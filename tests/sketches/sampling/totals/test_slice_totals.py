@@ -235,6 +235,17 @@ def test_a_table_with_more_groups_than_room_gives_up_for_ever() -> None:
     assert len(SliceTotals.merged([table, totals_of(columns(4)).by_class])) == 0
 
 
+def test_a_table_whose_groups_would_hardly_have_two_slices_each_gives_up() -> None:
+    """Then a slice would be as long as all of time. One that fits as it is stays."""
+    times, values, weights, sources = columns(3)
+    table = totals_of((times + 10 * HOUR, values, weights, sources)).by_source
+    assert len(np.unique(table.groups)) == 3
+    assert table.fitted(5).unknown_up_to == NEVER
+    assert 0 < len(table.fitted(6)) <= 6
+    few = table.take(np.searchsorted(table.groups, [0, 1, 2]))
+    assert same(few.fitted(3), few)
+
+
 def test_a_slice_that_lost_rows_stays_unknown() -> None:
     """Also when rows of it come later: they are not all of it. An hour that went as a whole is counted anew."""
     times = np.arange(0, 10 * HOUR, 60)
