@@ -23,10 +23,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.door.gate import Gate
 from dashboard.door.headers import content_policy
+from dashboard.frontend import ADDRESS as OWN
+from dashboard.frontend import SCRIPTS as OWN_SCRIPTS
 
 SCRIPTS: Final = Path(st.__file__).parent / "static" / "static"
 NEEDED: Final = (
-    "PlotlyChart",
+    "BidiComponent",
     "Multiselect",
     "Selectbox",
     "ButtonGroup",
@@ -40,7 +42,7 @@ PRELOADED: Final = "".join(
     f'<link rel="modulepreload" href="/static/js/{file.name}">'
     for name in NEEDED
     for file in sorted((SCRIPTS / "js").glob(f"{name}.*.js"))
-)
+) + "".join(f'<link rel="modulepreload" href="{OWN}/{file.name}">' for file in OWN_SCRIPTS)
 COPYING: Final = """<script>document.addEventListener("click", event => {
   const button = event.target.closest("[class*=st-key-copy-link] button");
   const code = button && button.closest("[class*=st-key-link-box]").querySelector("code");
@@ -87,12 +89,13 @@ class RootAddress:
 
 
 class KeptScripts:
-    """Answers for Streamlit's scripts, styles and fonts, whose names change with their contents, from memory."""
+    """Answers for Streamlit's scripts, styles and fonts and for ours, whose addresses change with their contents."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._kept: dict[str, bytes] = {}
         self._there = {f"/static/{file.relative_to(SCRIPTS)}": file for file in SCRIPTS.rglob("*") if file.is_file()}
+        self._there |= {f"{OWN}/{file.name}": file for file in OWN_SCRIPTS}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         file = self._there.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None

@@ -73,17 +73,6 @@ def figure(
     return go.Figure({"data": traces, "layout": {**usual, "xaxis": {**frame, **x}, "yaxis": {**frame, **y}, **layout}})
 
 
-def shown_as(name: str) -> dict[str, Any]:
-    """How a figure behaves in the page: its picture can be saved as PNG under this name."""
-    return {
-        "toImageButtonOptions": {"format": "png", "scale": 2, "filename": name},
-        "displaylogo": False,
-        "displayModeBar": True,
-        "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
-        "responsive": True,
-    }
-
-
 def name_axis(texts: Sequence[str]) -> dict[str, Any]:
     """An axis of names, the first at the top."""
     return {

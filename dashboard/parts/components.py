@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import logging
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
@@ -18,11 +20,13 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from dashboard import wording
+from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.command import command
 from dashboard.asking.view import View, by_number, sources_text
 from dashboard.figures.decay_curve import decay_picture, decay_points
-from dashboard.figures.frame import Axis, shown_as
+from dashboard.figures.frame import Axis
+from dashboard.parts import chart
 from dashboard.wording import AGGREGATES, Units
 from sketches.decay import Decay
 from sketches.durations import human_duration
@@ -110,10 +114,9 @@ def subject(answers: AnswerCache, view: View, stream: StoredStream) -> str:
 def heading(text: str, view: View, number: str = "") -> None:
     """The title of a page: what is shown, of which stream and sources, under which decay."""
     st.markdown(f"#### {wording.safe(text)}" + (f": :blue[{wording.safe(number)}]" if number else ""))
-    st.caption(
-        f"{wording.safe(view.stream)} · {wording.safe(sources_text(view))} · "
-        f"{wording.safe(wording.decay_sentence(view.fading))}"
-    )
+    below = f"{view.stream} · {sources_text(view)} · {wording.decay_sentence(view.fading)}"
+    st.caption(wording.safe(below))
+    st.session_state["heading"] = [f"{text}: {number}" if number else text, below]
 
 
 def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream, note: str = "") -> None:
@@ -230,10 +233,39 @@ def age_unit(seconds: float) -> tuple[str, float]:
     return next((unit for unit in reversed(AGES) if seconds >= 2 * unit[1]), AGES[0])
 
 
-def show(figure: go.Figure, name: str, alt: str, *, bare: bool = False, **options: Any) -> Any:
-    """Put a figure into the page. `name` names its picture when it is saved, `alt` is for screen readers."""
-    config = {"displayModeBar": False, "responsive": True} if bare else shown_as(f"wane-{name}")
-    return st.plotly_chart(figure, key=f"figure {name}", config=config, alt=alt, **options)
+def show(
+    figure: go.Figure,
+    name: str,
+    alt: str,
+    *,
+    bare: bool = False,
+    on_select: Callable[[], None] | str | None = None,
+    selection_mode: str | Sequence[str] = "points",
+) -> None:
+    """Put a figure into the page. `name` names its picture when it is saved, `alt` is for screen readers.
+
+    `on_select` is called, or the page is drawn again where it is "rerun", when a hand does what `selection_mode` names;
+    `chart.selected` says what.
+    """
+    modes = [selection_mode] if isinstance(selection_mode, str) else list(selection_mode)
+    chart.draw(
+        figure,
+        f"figure {name}",
+        alt,
+        caption(name),
+        bare=bare,
+        listens=modes if on_select else (),
+        on_select=on_select if callable(on_select) else None,
+    )
+
+
+def caption(name: str) -> chart.Caption:
+    """What the picture of a chart says: what the page shows, as of when, and the same in the name of its file."""
+    view, at = session.view(), st.session_state.get("as of", "")
+    parts = ["wane", view.stream, name, view.fading.spec, at]
+    file = "-".join(filter(None, (re.sub(r"[^A-Za-z0-9.]+", "_", part).strip("_") for part in parts)))
+    lines = [html.escape(line, quote=False) for line in st.session_state.get("heading", [])]
+    return chart.Caption(file, [*lines, *([f"as of {at}"] if at else [])])
 
 
 def exports(name: str, table: Callable[[], Table], as_json: Callable[[], Mapping[str, Any]]) -> None:

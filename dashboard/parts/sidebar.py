@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard import wording
+from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.parts import controls, decay_editor, time_controls
+from sketches.formatting import moment_text
 from store.serving.catalogue import Catalogue, StoredStream
 
 
@@ -31,4 +34,7 @@ def question(
         decay_editor.line()
         time_controls.as_of(answers, stream)
         controls.display(stream)
+    at = session.view().moment(stream.unit)
+    at = stream.as_of() if at is None else at
+    st.session_state["as of"] = "" if at is None else moment_text(at, stream.unit, wording.zone(session.view().zone))
     return stream

@@ -14,7 +14,7 @@ from dashboard import wording
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.view import View
-from dashboard.parts import components
+from dashboard.parts import chart, components
 from dashboard.parts.time_controls import later, sooner, with_current
 from sketches.durations import human_duration, parse_duration
 from sketches.formatting import calendar_time
@@ -120,7 +120,7 @@ def zoomable(figure: go.Figure, name: str, alt: str, view: View, stream: StoredS
     key = f"figure {name}"
 
     def take() -> None:
-        selection = st.session_state[key]["selection"]
+        selection = chart.selected(key)
         if selection["box"]:
             ends = sorted(_at(place, stream.unit, view.zone) for place in selection["box"][0]["x"])
             go_to(ends[0], ends[1], stream)

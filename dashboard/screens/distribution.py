@@ -16,7 +16,7 @@ from dashboard.asking.view import View
 from dashboard.figures.distribution import quantile_figure, wide
 from dashboard.figures.frame import Axis
 from dashboard.figures.lines import Line, along
-from dashboard.parts import components, controls, filters, notices, sidebar
+from dashboard.parts import chart, components, controls, filters, notices, sidebar
 from dashboard.parts.components import Table
 from sketches.arrays import Floats
 from sketches.errors import WaneError
@@ -158,7 +158,7 @@ def _above(answers: AnswerCache, stream: StoredStream) -> None:
 
 
 def _take_click() -> None:
-    points = st.session_state["figure thresholds"]["selection"]["points"]
+    points = chart.selected("figure thresholds")["points"]
     if points and isinstance(points[0].get("x"), int | float):
         session.change(tau=f"{points[0]['x']:.12g}")
 

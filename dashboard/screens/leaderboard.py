@@ -14,7 +14,7 @@ from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.measures import splits
 from dashboard.asking.view import View
 from dashboard.figures.bars import group_bars
-from dashboard.parts import components, filters, notices, sidebar
+from dashboard.parts import chart, components, filters, notices, sidebar
 from dashboard.parts.components import Table
 from sketches.decay import parse_decay
 from sketches.durations import human_duration, parse_duration
@@ -206,7 +206,7 @@ def _table(head: Any, rows: Any, view: View) -> None:
 def _drill(view: View, stream: StoredStream, split: SplitAnswer) -> None:
     """Show one group on the page Explore, where a bar or a row was clicked."""
     rows = st.session_state.get("rows of the board", {}).get("selection", {}).get("rows", [])
-    points = st.session_state.get("figure leaderboard", {}).get("selection", {}).get("points", [])
+    points = chart.selected("figure leaderboard").get("points", [])
     places = split.places
     at = rows[0] if rows else int(points[0]["point_index"]) if points else -1
     if not 0 <= at < len(places):

@@ -66,7 +66,7 @@ def labelled(test: AppTest, kind: str) -> list[str]:
 
 def charts(test: AppTest) -> list[Any]:
     """The figures of the page."""
-    return [json.loads(chart.proto.spec) for chart in test.get("plotly_chart")]
+    return [json.loads(chart.proto.bytes) for chart in test.get("bidi_component")]
 
 
 def column(packed: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dashboard.figures.bars import bars, ranking
-from dashboard.figures.frame import Axis, shown_as
+from dashboard.figures.frame import Axis
 from dashboard.figures.lines import along, over_time
 from dashboard.figures.matrix import matrix
 from dashboard.figures.ranks import slopes
@@ -54,10 +54,3 @@ def test_no_label_is_html_anywhere_in_a_figure() -> None:
             for ours in ("<extra></extra>", "<b>", "</b>"):
                 text = text.replace(ours, "")  # noqa: PLW2901
             assert "<" not in text, text
-
-
-def test_a_saved_picture_has_the_name_of_its_page() -> None:
-    """And the buttons that are of no use here are gone."""
-    shown = shown_as("wane-explore")
-    assert shown["toImageButtonOptions"] == {"format": "png", "scale": 2, "filename": "wane-explore"}
-    assert "lasso2d" in shown["modeBarButtonsToRemove"]
