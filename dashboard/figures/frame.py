@@ -89,7 +89,7 @@ def value_label(value: int | float | str) -> str:
     return value if isinstance(value, str) else f"{value:,.12g}"
 
 
-def vertical_line(at: float, colour: str, width: float, dash: str) -> dict[str, Any]:
+def vertical_line(at: Any, colour: str, width: float, dash: str) -> dict[str, Any]:
     shape = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "y domain"}
     return {**shape, "line": {"color": colour, "width": width, "dash": dash}}
 

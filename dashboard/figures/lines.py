@@ -68,14 +68,16 @@ def over_time(
     silent: Sequence[tuple[Any, Any]] = (),
     missing: Sequence[tuple[Any, Any]] = (),
     filling: Sequence[tuple[Any, Any]] = (),
+    pinned: Any = None,
     exact: tuple[Sequence[Any], Floats] | None = None,
     marks: Sequence[Marked] = (),
     bands: int = 4,
     height: int = 500,
 ) -> go.Figure:
     """Lines with their bands over time. Missing epochs are gaps, stretches without events are grey, those in which the
-    decay still fills up are yellow, exact answers are dots. The axis follows the estimates: bands that go far beyond
-    are cut at the edge, and marked there. Of more lines than `bands`, only the pointer shows the intervals."""
+    decay still fills up are yellow, exact answers are dots, and `pinned`, the time of the number, has a line. The axis
+    follows the estimates: bands that go far beyond are cut at the edge, and marked there. Of more lines than `bands`,
+    only the pointer shows the intervals."""
     several = len(lines) > 1
     lines = [line.as_share() for line in lines] if axis.share else lines
     banded = len(lines) <= bands
@@ -91,12 +93,17 @@ def over_time(
     shapes += [_stripe(*stretch, CUT, 0.13) for stretch in filling]
     notes = [
         {"x": start, "y": height, "yref": "y domain", "text": text, "showarrow": False, "xanchor": "left"}
-        for text, height, stretches in (("missing", 1.0, missing), ("filling up", 0.94, filling))
-        for start, _ in stretches
+        for text, height, starts in (
+            ("missing", 1.0, [start for start, _ in missing]),
+            ("filling up", 0.94, [start for start, _ in filling]),
+            ("the number", 0.88, [] if pinned is None else [pinned]),
+        )
+        for start in starts
     ]
     shapes += mark_lines(marks)
     notes += mark_labels(marks)
     traces += [mark_trace(marks)] if marks else []
+    shapes += [] if pinned is None else [vertical_line(pinned, GREY, 1.5, "dash")]
     return figure(
         traces,
         height,

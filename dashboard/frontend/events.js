@@ -5,6 +5,8 @@ export function listen(chart) {
   const { plot } = chart;
   let shift = false;
   let waiting = null;
+  let wentBack = -Infinity;
+  const doubled = () => performance.now() - wentBack < SECOND_CLICK; // events of the double click that was told already
   const asked = (what) => chart.spec.listens.includes(what);
   const tell = (what) => chart.send("selection", { points: [], box: [], shifted: [], back: false, ...what });
 
@@ -18,7 +20,7 @@ export function listen(chart) {
   });
   plot.on("plotly_click", (event) => {
     const point = event.points[0];
-    if (!asked("points") || point === undefined || waiting !== null) return;
+    if (!asked("points") || point === undefined || waiting !== null || doubled()) return;
     const clicked = {
       curve_number: point.curveNumber,
       point_index: point.pointIndex ?? point.pointNumber,
@@ -32,10 +34,13 @@ export function listen(chart) {
     if (asked("back")) waiting = setTimeout(send, SECOND_CLICK);
     else send();
   });
-  plot.addEventListener("dblclick", () => {
-    if (!asked("back")) return;
+  const goBack = () => {
+    if (!asked("back") || doubled()) return;
     clearTimeout(waiting);
     waiting = null;
+    wentBack = performance.now();
     tell({ back: true });
-  });
+  };
+  plot.on("plotly_doubleclick", goBack);
+  plot.on("plotly_deselect", goBack); // what a double click is where boxes are drawn
 }

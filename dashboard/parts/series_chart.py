@@ -60,6 +60,7 @@ def series_chart(
     if in_percent:
         line, axis = (line.as_share() if axis.share else line).as_error(), ERROR
     rising = filling.stretch(answers, view, stream)
+    pinned = view.moment(stream.unit)
     gaps = {(gap.start, gap.start + gap.length) for gap in provenance.missing}
     return over_time(
         [line],
@@ -68,6 +69,7 @@ def series_chart(
         silent=clipped(answers.silences(view, stream)),
         missing=clipped(sorted(gaps)),
         filling=clipped([rising] if rising and not in_percent else []),
+        pinned=times([pinned])[0] if pinned is not None and first < pinned < last else None,
         exact=None if exact is None else (times(exact[0]), exact[1]),
         marks=drawn_marks(marks, view, stream, first, last),
     )

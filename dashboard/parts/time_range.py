@@ -16,6 +16,7 @@ from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.view import View
 from dashboard.parts import chart, components
 from dashboard.parts.time_controls import later, sooner, with_current
+from sketches.arrays import Ints
 from sketches.durations import human_duration, parse_duration
 from sketches.formatting import calendar_time
 from sketches.units import TimeUnit
@@ -27,6 +28,7 @@ LISTED: Final = 6  # quick ranges
 MOST_STEPS: Final = 20  # that one can go back
 ZOOM: Final[dict[str, Any]] = {"dragmode": "select", "selectdirection": "h"}  # a box over the whole height
 CENTURY: Final = timedelta(days=36_525)
+WHEN: Final = ("start", "end", "span", "as_of")  # the choices that going back restores
 NARROWEST: Final = 2  # units of time
 
 Clicked = Callable[[Mapping[str, Any]], None] | None
@@ -116,19 +118,31 @@ def _take_end(key: str, choice: str, zone: str, stream: StoredStream, opposite: 
 
 
 def zoomable(figure: go.Figure, name: str, alt: str, view: View, stream: StoredStream, clicked: Clicked = None) -> None:
-    """Put a chart over time into the page. A box drawn in it is the next range, a click on a point is for `clicked`."""
+    """Put a chart over time into the page. A box drawn in it is the next range, a double click shows the range before,
+    a click on a point is for `clicked`."""
     key = f"figure {name}"
 
     def take() -> None:
         selection = chart.selected(key)
-        if selection["box"]:
+        if selection["back"]:
+            back()
+        elif selection["box"]:
             ends = sorted(_at(place, stream.unit, view.zone) for place in selection["box"][0]["x"])
             go_to(ends[0], ends[1], stream)
         elif clicked is not None and selection["points"]:
             clicked(selection["points"][0])
 
     figure.update_layout(ZOOM)
-    components.show(figure, name, alt, on_select=take, selection_mode=("box", "points"))
+    components.show(figure, name, alt, on_select=take, selection_mode=("box", "back", "points"))
+
+
+def pin(point: Mapping[str, Any], view: View, stream: StoredStream, shown: Ints) -> None:
+    """Take a clicked point as the as-of time. The chart goes on showing the time that it shows."""
+    _go(
+        as_of=code(_at(point["x"], stream.unit, view.zone), stream.unit),
+        start=code(int(shown[0]), stream.unit),
+        end=code(int(shown[-1]), stream.unit),
+    )
 
 
 def _at(place: Any, unit: TimeUnit, zone: str) -> int:
@@ -158,14 +172,13 @@ def code(moment: int, unit: TimeUnit) -> str:
 
 def _go(**choices: str) -> None:
     view = session.view()
-    steps: list[tuple[str, str, str]] = st.session_state.setdefault("ranges", [])
-    steps.append((view.start, view.end, view.span))
+    steps: list[dict[str, str]] = st.session_state.setdefault("ranges", [])
+    steps.append({name: getattr(view, name) for name in WHEN})
     del steps[:-MOST_STEPS]
     session.change(**choices)
 
 
 def back() -> None:
-    """Show the range before; all, if the page was opened on this one."""
-    steps: list[tuple[str, str, str]] = st.session_state.setdefault("ranges", [])
-    start, end, span = steps.pop() if steps else ("", "", "")
-    session.change(start=start, end=end, span=span)
+    """Show the range before, as of the time before; all, if the page was opened on this one."""
+    steps: list[dict[str, str]] = st.session_state.setdefault("ranges", [])
+    session.change(**(steps.pop() if steps else {"start": "", "end": "", "span": ""}))

@@ -5,7 +5,7 @@ Split by the source or by a field, it has a line for each group, and the groups 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -87,8 +87,12 @@ def _whole(
     series, provenance = answers.series(view, stream, as_of)
     notices.beside(provenance, stream)
     figure = series_chart(answers, view, stream, series, provenance, marks=marks)
+
+    def pin(point: Mapping[str, Any]) -> None:
+        time_range.pin(point, view, stream, series.as_of)
+
     shows = "how far its limits lie from it" if view.chart == "error" else "its error band"
-    time_range.zoomable(figure, "explore", f"{asked} over time with {shows}", view, stream)
+    time_range.zoomable(figure, "explore", f"{asked} over time with {shows}", view, stream, pin)
     rising = filling.stretch(answers, view, stream) if view.chart != "error" else None
     if said := filling.sentence(rising, view, stream, int(series.as_of[0]), int(series.as_of[-1])):
         st.caption(f":material/trending_up: {wording.safe(said)}")

@@ -205,7 +205,8 @@ def test_downloads_agree_with_the_page(view: View, tmp_path: Path) -> None:
     view.page.locator(".st-key-figure-explore .js-plotly-plot").hover()
     with view.page.expect_download() as waiting:
         view.page.locator(".st-key-figure-explore .modebar-btn[data-title*=Download]").click()
-    assert waiting.value.suggested_filename == "wane-explore.png"
+    name = waiting.value.suggested_filename
+    assert re.fullmatch(r"wane-calls-explore-exp_half_life_2h-2025_12_31_\d\d_\d\d_\d\d_UTC\.png", name), name
     assert Path(waiting.value.path()).read_bytes().startswith(b"\x89PNG")
 
 

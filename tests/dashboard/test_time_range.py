@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.browser import View
+from tests.support.browser import View, agrees
 
 DECAY = "exp:half_life=1h"
 
@@ -54,3 +54,28 @@ def test_a_box_zooms_and_back_undoes_it(view: View) -> None:
     assert drawn_until(view, whole[-1]) == whole
     assert "start" not in parse_qs(urlsplit(view.page.url).query)
     assert back.count() == 0
+
+
+def test_a_click_takes_its_time_and_a_double_click_goes_back(view: View) -> None:
+    """The number is as of the clicked point while the chart stays; two double clicks undo click and box."""
+    view.open(stream="calls", decay=DECAY)
+    whole: list[str] = view.figure()["data"][-1]["x"]
+    newest = view.number
+    draw_box(view, 0.3, 0.7)
+    view.page.wait_for_url(re.compile("start=.*end="))
+    times = drawn_until(view, range_of(view)[1].removesuffix("Z"))
+    area = view.page.locator(".st-key-figure-explore .nsewdrag").first
+    area.hover(force=True)
+    view.page.locator(".hoverlayer .axistext").first.wait_for()
+    area.click(force=True)
+    view.page.wait_for_url(re.compile("as-of="))
+    at = parse_qs(urlsplit(view.page.url).query)["as-of"][0].removesuffix("Z")
+    assert at in times[1:-1]
+    assert view.figure()["data"][-1]["x"][-1] == times[-1]
+    assert "the number" in view.figure()["annotations"]
+    agrees(view)
+    area.dblclick(force=True)
+    view.page.wait_for_function("() => !location.search.includes('as-of')")
+    assert view.settle().number == newest
+    area.dblclick(force=True)
+    assert drawn_until(view, whole[-1]) == whole

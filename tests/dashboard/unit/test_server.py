@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from dashboard import shared
+from dashboard.frontend import ADDRESS
+from dashboard.frontend import SCRIPTS as SCRIPTS_OF_CHARTS
 from dashboard.server import NEEDED, PRELOADED, SCRIPTS, KeptScripts
 from dashboard.shared import shared_answers, warm_up
 from store import Store
@@ -58,7 +60,18 @@ def test_all_else_is_left_to_streamlit(path: str) -> None:
 
 def test_every_script_that_is_named_beforehand_is_there() -> None:
     """Under the name that this version of Streamlit gives it, once."""
-    assert PRELOADED.count("modulepreload") == len(NEEDED)
+    assert PRELOADED.count("modulepreload") == len(NEEDED) + len(SCRIPTS_OF_CHARTS)
+
+
+def test_our_own_scripts_come_from_memory_too() -> None:
+    """The browser looks for them where Streamlit says that the component's are, and no other file of the folder."""
+    assert {file.name for file in SCRIPTS_OF_CHARTS} >= {"chart.js", "plotly.js"}
+    for file in SCRIPTS_OF_CHARTS:
+        status, headers, body = answered(KeptScripts(behind), f"{ADDRESS}/{file.name}")
+        assert (status, body) == (200, file.read_bytes())
+        assert headers[b"content-type"].startswith(b"text/javascript")
+        assert f'href="{ADDRESS}/{file.name}"' in PRELOADED
+    assert answered(KeptScripts(behind), f"{ADDRESS}/__init__.py")[0] == 0
 
 
 def test_the_first_page_finds_its_answers_prepared(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
