@@ -22,13 +22,15 @@ _LIGHT: Final = {
     "primaryColor": "#3b5bdb",
     "backgroundColor": "#ffffff",
     "secondaryBackgroundColor": "#f4f5f8",
-    "textColor": "#1d2433",
+    "textColor": "#0b101b",  # captions are at 60% of it, and must still be readable: 4.5 to 1
+    "codeTextColor": "#0b101b",
 }
 _DARK: Final = {
     "primaryColor": "#748ffc",
     "backgroundColor": "#10141c",
     "secondaryBackgroundColor": "#1a202b",
     "textColor": "#e4e7ee",
+    "codeTextColor": "#e4e7ee",
 }
 
 

@@ -89,21 +89,10 @@ def over_time(
     ]
     traces += _cut_marks(lines, edges) if edges is not None else []
     traces += [_exact_dots(*exact, axis)] if exact is not None else []
-    shapes = [_stripe(*stretch, GREY, 0.10) for stretch in silent] + [_stripe(*gap, EXACT, 0.12) for gap in missing]
-    shapes += [_stripe(*stretch, CUT, 0.13) for stretch in filling]
-    notes = [
-        {"x": start, "y": height, "yref": "y domain", "text": text, "showarrow": False, "xanchor": "left"}
-        for text, height, starts in (
-            ("missing", 1.0, [start for start, _ in missing]),
-            ("filling up", 0.94, [start for start, _ in filling]),
-            ("the number", 0.88, [] if pinned is None else [pinned]),
-        )
-        for start in starts
-    ]
+    shapes, notes = _stretches_and_time(silent, missing, filling, pinned)
     shapes += mark_lines(marks)
     notes += mark_labels(marks)
     traces += [mark_trace(marks)] if marks else []
-    shapes += [] if pinned is None else [vertical_line(pinned, GREY, 1.5, "dash")]
     return figure(
         traces,
         height,
@@ -132,6 +121,29 @@ def _exact_dots(at: Sequence[Any], value: Floats, axis: Axis) -> Trace:
         "marker": {"color": EXACT, "size": 8, "line": {"width": 1, "color": "white"}},
         "hovertemplate": f"exact %{{y:{axis.hover_format}}}<extra></extra>",
     }
+
+
+def _stretches_and_time(
+    silent: Sequence[tuple[Any, Any]],
+    missing: Sequence[tuple[Any, Any]],
+    filling: Sequence[tuple[Any, Any]],
+    pinned: Any,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Stripes and a line over the whole height, and what is written at them."""
+    shapes = [_stripe(*stretch, GREY, 0.10) for stretch in silent] + [_stripe(*gap, EXACT, 0.12) for gap in missing]
+    shapes += [_stripe(*stretch, CUT, 0.13) for stretch in filling]
+    shapes += [] if pinned is None else [vertical_line(pinned, GREY, 1.5, "dash")]
+    written = (
+        ("missing", 1.0, [start for start, _ in missing]),
+        ("filling up", 0.94, [start for start, _ in filling]),
+        ("the number", 0.88, [] if pinned is None else [pinned]),
+    )
+    notes = [
+        {"x": start, "y": height, "yref": "y domain", "text": text, "showarrow": False, "xanchor": "left"}
+        for text, height, starts in written
+        for start in starts
+    ]
+    return shapes, notes
 
 
 def _edges(lines: Sequence[Line], *, around_zero: bool = False) -> tuple[float, float] | None:

@@ -15,7 +15,8 @@ from dashboard.figures.bars import group_bars
 from dashboard.figures.frame import COLOURS
 from dashboard.figures.lines import Line, over_time
 from dashboard.figures.marks import AXIS
-from dashboard.parts import chart, components, filters, time_range
+from dashboard.parts import components, filters, time_range
+from dashboard.parts.chart import selected
 from dashboard.parts.components import Table
 from dashboard.parts.series_chart import Mark, drawn_marks
 from sketches.arrays import Ints
@@ -90,7 +91,7 @@ def ranked(answers: AnswerCache, view: View, stream: StoredStream) -> SplitAnswe
 
 
 def _take_bar(key: str, stream: StoredStream, groups: Sequence[Group]) -> None:
-    points = chart.selected(key)["points"]
+    points = selected(key)["points"]
     if points and 0 <= (at := int(points[0]["point_index"])) < len(groups):
         filters.narrow(stream, groups[at])
 

@@ -171,7 +171,7 @@ def _last_answers(view: View, measure: str, stream: StoredStream, sides: list[Si
     estimates = [answer.estimate for answer in answers]
     limits = [wording.limits(estimate.lower, estimate.upper, measure) for estimate in estimates]
     columns: dict[str, list[Any]] = {
-        "": [side.name for side in sides],
+        "compared": [side.name for side in sides],
         "estimate": [components.number_of(answer, measure) for answer in answers],
         "from": [low for low, _ in limits],
         "to": [high for _, high in limits],

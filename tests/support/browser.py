@@ -321,6 +321,15 @@ class View:
         assert self.page.get_by_test_id("stException").count() == 0
         assert self.page.evaluate("window.__hacked") is None
 
+    def usable(self) -> None:
+        """Nobody is shut out of the page by what axe-core finds: contrast, names, roles, order."""
+        import axe_playwright_python
+
+        self.page.evaluate(Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text() + ";0")
+        found = self.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        told = [(one["id"], node["html"][:200], node["failureSummary"]) for one in found for node in one["nodes"]]
+        assert told == [], f"{self.page.url}: {told}"
+
     def close(self) -> None:
         self.page.close()
 
