@@ -30,6 +30,7 @@ def complete(view: View, name: str) -> None:
     else:
         view.page.locator(".js-plotly-plot .main-svg").first.wait_for()
     view.check()
+    view.usable()
 
 
 def test_every_page_opens_from_the_navigation_and_leaves_the_store_alone(view: View, server: Server) -> None:
@@ -43,6 +44,56 @@ def test_every_page_opens_from_the_navigation_and_leaves_the_store_alone(view: V
         complete(view, name)
     assert (hashlib.sha256(server.store.read_bytes()).digest(), server.store.stat().st_mtime_ns) == before
     assert sorted(server.store.parent.iterdir()) == beside
+
+
+def test_every_page_is_usable_in_the_dark(opened: Callable[..., View], browser: Browser, server: Server) -> None:
+    """No violation that axe-core knows of; the light pages are looked at where each is opened."""
+    dark = opened(server, browser.new_context(**WINDOW, color_scheme="dark"))
+    dark.open()
+    for name in [*list(PAGES)[1:], "Explore"]:
+        dark.to(name)
+        complete(dark, name)
+
+
+def test_a_chart_has_a_text_and_a_table_of_its_numbers(view: View) -> None:
+    """A screen reader hears what is drawn; T shows the numbers of the last point, with its limits, and T hides them."""
+    view.open(**FIRST_VIEW)
+    chart = view.page.locator(".st-key-figure-explore .js-plotly-plot")
+    assert "over time" in str(chart.get_attribute("aria-label"))
+    chart.focus()
+    view.page.keyboard.press("t")
+    table = view.page.get_by_role("region", name=re.compile("The numbers of"))
+    table.wait_for()
+    rows = table.locator("tr")
+    assert rows.count() == 1 + len(view.drawn()[-1])
+    assert rows.nth(0).locator("th").all_inner_texts() == ["as of, UTC", "lost packets per 10,000", "from", "to"]
+    low, high = view.interval.split("±")[0].split("95%")[0].split(" … ")
+    assert rows.last.locator("td").all_inner_texts()[1:] == [view.number, low.strip(), high.strip()]
+    view.usable()
+    view.page.keyboard.press("t")
+    table.wait_for(state="detached")
+
+
+def test_no_click_on_a_switch_is_lost(view: View) -> None:
+    """200 clicks, most of them during a redraw: the switch ends where they lead, and so does the address."""
+    view.open(stream="calls", aggregate="mean", decay="exp:half_life=2h", by="device")
+    switch = (
+        view.page.get_by_role("switch", name="The smallest first")
+        .or_(view.page.get_by_role("checkbox", name="The smallest first"))
+        .first
+    )
+    label = view.page.get_by_text("The smallest first")
+    for number in range(1, 201):
+        label.click()
+        view.page.wait_for_timeout(7 * number % 130)
+        if number % 20 == 19:
+            view.settle()
+            view.page.wait_for_function("() => location.search.includes('smallest=on')", timeout=5_000)
+            assert switch.is_checked(), number
+        if number % 20 == 0:
+            view.settle()
+            view.page.wait_for_function("() => !location.search.includes('smallest=on')", timeout=5_000)
+            assert not switch.is_checked(), number
 
 
 def test_the_decay_moves_figure_and_number(view: View) -> None:
