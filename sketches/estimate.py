@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.guarantees import left_out
+from sketches.records import dataclass
 
 _DIGITS: Final = 6  # shown; whole numbers of a million and more keep all of theirs
 _DOWN: Final = Context(prec=_DIGITS, rounding=ROUND_FLOOR)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Self
@@ -34,6 +33,7 @@ from sketches.parts import HourTotals, Parts, SliceLengths
 from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question
+from sketches.records import dataclass
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 

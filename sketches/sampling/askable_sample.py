@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from sketches.fields import KnownField
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.predicate.columns import EVENT_COLUMNS, OF_FIELDS, ColumnType
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.sampling.answers.curves import all_at_once, quantile_curve, threshold_curve
 from sketches.sampling.answers.estimators import answer
 from sketches.sampling.answers.faint import magnified

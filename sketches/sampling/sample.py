@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -21,6 +21,7 @@ from sketches.fields import Known, KnownField, known_together
 from sketches.parts import HourTotals, Parts, Segment, SliceLengths
 from sketches.promise import Built, Promise
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample

@@ -12,7 +12,6 @@ below than what the sampled event itself weighs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -23,6 +22,7 @@ from sketches.errors import UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.question import DEFAULT_TOP
+from sketches.records import dataclass
 from sketches.sampling.estimation.horvitz_thompson import sums_by_value
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.intervals import Total, Unseen, least_share, most_share

@@ -9,7 +9,7 @@ time, and another decay costs one dot product.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from sketches.events import Kind, Labels
 from sketches.fields import Fields, Known
 from sketches.predicate import Predicate, Range
 from sketches.recent import Recent
+from sketches.records import dataclass
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.field_values import Measures, with_values
 from sketches.sampling.estimation.restriction import matching, restricted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from sketches.estimate import Group, Split
 from sketches.family import Splittable
 from sketches.fields import FieldColumn, FieldKind
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.estimation.field_values import field_of
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
