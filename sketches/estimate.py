@@ -161,6 +161,29 @@ class Split:
         return trade_places(self.value, self.lower, self.upper)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitSeries:
+    """One answer for each of some groups at many as-of times: arrays with a row for each group, a column for each time.
+
+    At each time all intervals hold together with probability ``confidence``, whichever groups were picked for them.
+    """
+
+    names: tuple[Group, ...]
+    as_of: Ints
+    value: Floats
+    lower: Floats
+    upper: Floats
+    confidence: float
+    guarantee: str
+    family: str
+
+    def series(self, number: int) -> Series:
+        """That of one group."""
+        value, lower, upper = self.value[number], self.lower[number], self.upper[number]
+        used = np.zeros(len(self.as_of), np.int64)
+        return Series(self.as_of, value, lower, upper, self.confidence, self.guarantee, self.family, used)
+
+
 @dataclass(frozen=True, slots=True)
 class Curve:
     """Estimates with limits along an axis.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -9,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Ints
+from sketches.arrays import Floats, Ints
+from sketches.changes import Changes, Stretch
 from sketches.decay import DecayClass
 from sketches.decay.functions import LastEvents, NoDecay
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
-from sketches.estimate import Curve, Estimate, RowsSeen, Series
+from sketches.estimate import Curve, Estimate, RowsSeen, Series, SplitSeries
 from sketches.events import Kind
-from sketches.family import Askable
+from sketches.family import Askable, Splittable
 from sketches.fields import KnownField
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.predicate.columns import EVENT_COLUMNS, OF_FIELDS, ColumnType
@@ -31,7 +33,11 @@ from sketches.sampling.estimation.field_values import field_of, of_which_known, 
 from sketches.sampling.estimation.horvitz_thompson import largest_unseen
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample
+from sketches.sampling.estimation.quotients import divide
 from sketches.sampling.estimation.side_by_side import side_by_side
+from sketches.sampling.groups.class_shares import class_shares
+from sketches.sampling.groups.groupings import grouping_of
+from sketches.sampling.groups.share_changes import Compared, Side, share_changes
 from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.sampling.inclusion.nested_sample import NO_CUT
 from sketches.sampling.sample_parameters import SampleParameters
@@ -154,6 +160,38 @@ class AskableSample(Askable):
     def quantile_curve(self, question: Question, shares: ArrayLike, *, together: bool = False) -> Curve:
         """The whole quantile function, at the question's decay and as-of time."""
         return all_at_once(quantile_curve, self._at(question), shares, together)
+
+    def classes_over_time(self, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:
+        if isinstance(question.decay, LastEvents):
+            raise UnanswerableError("shares of classes of values are not drawn over the newest events by number")
+        moments, confidence = np.asarray(as_of, np.int64), self.confidence(question)
+        self.refuse_lost(question, int(moments.min(initial=self.as_of(question))))
+        limits = class_shares(self._inquiry(question, moments), edges)
+        together = guarantees.lists_hold(confidence, together=True)
+        guarantee = guarantees.clauses(guarantees.FROM_SAMPLE, together)
+        return SplitSeries((None, *edges.tolist()), moments, *limits, confidence, guarantee, FAMILY)
+
+    def changes(
+        self,
+        question: Question,
+        columns: Sequence[str],
+        inside: Stretch,
+        outside: Sequence[Stretch],
+        sources: Splittable | None = None,
+    ) -> Changes:
+        sample, confidence = self.asked(question), self.confidence(question)
+        sides = Side(sample, (inside,)), Side(sample, outside)
+        weights = sum(divide(side.expanded, side.expanded.sum(keepdims=True), 0.0) for side in sides)
+        compared = [Compared(grouping_of(sample, column, np.asarray(weights)), *sides) for column in columns]
+        if sources is not None:
+            compared.append(sources.compared(question, inside, outside))
+        found = share_changes(compared, confidence)
+        inside_mass, outside_mass = (side.mass((1.0 + confidence) / 2.0) for side in sides)
+        changes = Changes(found, inside_mass, outside_mass, confidence, guarantees.FROM_SAMPLE, FAMILY)
+        if changes.exact:
+            return replace(changes, guarantee=guarantees.KEPT_ALL)
+        together = guarantees.lists_hold(confidence, together=True)
+        return replace(changes, guarantee=guarantees.clauses(guarantees.FROM_SAMPLE, together))
 
     def _at(self, question: Question) -> Inquiry:
         if isinstance(question.decay, LastEvents):

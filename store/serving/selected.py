@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sketches.arrays import Ints
+from sketches.arrays import Ints, Rows
 from sketches.errors import QuestionError, UnanswerableError
-from sketches.estimate import Estimate, Item, Series
+from sketches.estimate import Estimate, Item, Series, SplitSeries
 from sketches.family import Askable, Splittable
 from sketches.list_choices import confidence_left_out, widened
 from sketches.predicate import Predicate
@@ -73,6 +74,12 @@ def splittable(selection: Selection, by: str) -> Splittable:
         known = families_with("by_source")
         raise UnanswerableError(f"family {selection.family!r} does not answer by source; {known}")
     return selection.whole.by_source(selection.sources, selection.repeats)
+
+
+def over_time(selected: Selected, by: str, as_of: ArrayLike, listed: Rows) -> SplitSeries:
+    """The answers of some groups, by number, at many times: at each time all intervals hold together."""
+    (selection,) = selected.selections
+    return selected.told(splittable(selection, by).over_time(selected.question, as_of, listed))
 
 
 def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:

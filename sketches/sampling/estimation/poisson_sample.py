@@ -275,6 +275,17 @@ class PoissonSample:
         return self.by_value[np.argsort(self.codes[self.by_value], kind="stable")]
 
     @cached_property
+    def values_by_group(self) -> Floats:
+        """The values in the order of groups and, within each, of values."""
+        return self.values[self.by_group_and_value].astype(np.float64)
+
+    @cached_property
+    def coefficients_by_group(self) -> Floats:
+        """`weight_coefficients` in that order, a row each for certain part, sampled part and variance."""
+        found = np.concatenate([self.weight_coefficients.linear, self.weight_coefficients.squared])
+        return found[:, self.by_group_and_value]
+
+    @cached_property
     def sorted_values(self) -> Floats:
         return self.values[self.by_value].astype(np.float64)
 
