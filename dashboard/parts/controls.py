@@ -91,6 +91,8 @@ def _take_stream(key: str, catalogue: Catalogue) -> None:
         as_of=NEWEST,
         start="",
         end="",
+        mark_start="",
+        mark_end="",
         by="",
         counting="",
         where="",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Ints, Rows
+from sketches.arrays import Floats, Ints, Rows
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series, SplitSeries
 from sketches.family import Askable, Splittable
@@ -80,6 +80,13 @@ def over_time(selected: Selected, by: str, as_of: ArrayLike, listed: Rows) -> Sp
     """The answers of some groups, by number, at many times: at each time all intervals hold together."""
     (selection,) = selected.selections
     return selected.told(splittable(selection, by).over_time(selected.question, as_of, listed))
+
+
+def classes_over_time(selected: Selected, as_of: Ints, edges: Floats) -> tuple[SplitSeries, Provenance]:
+    """The share of the values in each class between two edges, and beyond them, at many times."""
+    start = time.perf_counter()
+    found = askable_of(selected.selections[0]).classes_over_time(selected.question, as_of, edges)
+    return found, selected.provenance(as_of, start)
 
 
 def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:

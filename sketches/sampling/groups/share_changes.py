@@ -1,9 +1,9 @@
 """The shares of groups of events in one stretch of time against another, with intervals that hold for all at once.
 
 In a Poisson sample the share of a group is estimated by its part of Σ y/π, and its interval comes from that of the part
-and that of the rest (`sketches.sampling.estimation.intervals`). Are the events themselves taken for a Poisson process, which the
-sample thins, then the variance of the same sum is Σ (y/π)² instead of Σ (y/π)²·(1-π), and an event that might as well
-have come is as large as an unseen one: so the same gamma intervals allow for chance in what came.
+and that of the rest (`sketches.sampling.estimation.intervals`). Where the events themselves are taken for a Poisson
+process, which the sample thins, the variance of the same sum is Σ (y/π)² instead of Σ (y/π)²·(1-π), and an event that
+might as well have come is as large as an unseen one: so the same gamma intervals allow for chance in what came.
 
 Every column of a stream may be looked at, and each has as many groups as it likes: the columns share what may go wrong,
 the two sides share that of a column, and `sketches.sampling.answers.dealt_limits` deals it out among groups. Only the
