@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
@@ -19,6 +18,7 @@ import numpy as np
 
 from sketches.arrays import Flags, Floats
 from sketches.estimate import Group, trade_places
+from sketches.records import dataclass
 
 Stretch = tuple[int, int]  # of time: from a moment to before another
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from sketches.errors import QuestionError
 from sketches.formatting import limit_texts, number_text, numbered_moment_text, percent_text
 from sketches.predicate import Comparison, Term
 from sketches.question import DEFAULT_TOP, Question
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 from store.serving.catalogue import StoredStream, check_known
 from store.serving.provenance import Provenance, provenance_dict

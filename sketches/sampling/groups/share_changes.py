@@ -14,7 +14,6 @@ once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from sketches.arrays import Floats, Ints, Rows
 from sketches.changes import Mass, ShareChanges, Shares, Stretch
+from sketches.records import dataclass
 from sketches.sampling.answers.dealt_limits import dealt_lower, dealt_upper
 from sketches.sampling.estimation.intervals import Total
 from sketches.sampling.estimation.poisson_sample import PoissonSample
