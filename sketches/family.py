@@ -151,11 +151,6 @@ class Askable(ABC):
         events that a question is about; `sources` also those of the sources, side by side."""
         raise UnanswerableError("this family cannot say what changed")
 
-    def classes_over_time(self, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:
-        """The share of values in each class between two edges at many times, of all that counts then; classes before
-        the first edge and from the last one on are among them."""
-        raise UnanswerableError("this family has no shares of classes of values over time")
-
 
 class Splittable(ABC):
     """What answers one question for each of many groups at once: of many sources, or of the values of a field."""
@@ -304,6 +299,11 @@ class Sketch(Askable):
     def by_field(cls, askable: Any, name: str) -> Splittable:
         """What answers for each value of a field at once, of what this family's sketches are asked as."""
         raise UnanswerableError(f"the {cls.family} family keeps no fields to split an answer by")
+
+    @classmethod
+    def classes_over_time(cls, askable: Any, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:
+        """The share of values in each class between two edges, and beyond them, at many times."""
+        raise UnanswerableError(f"the {cls.family} family has no shares of classes of values over time")
 
     def moved(self, sketches: Sequence[tuple[str, Sketch]]) -> tuple[Self, list[int]]:
         """The sketch with what `earlier` ones hold, each with its source, and the numbers of those that lack events.

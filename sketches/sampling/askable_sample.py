@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Ints
 from sketches.changes import Changes, Stretch
 from sketches.decay import DecayClass
 from sketches.decay.functions import LastEvents, NoDecay
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
-from sketches.estimate import Curve, Estimate, RowsSeen, Series, SplitSeries
+from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
 from sketches.family import Askable, Splittable
 from sketches.fields import KnownField
@@ -29,15 +29,14 @@ from sketches.sampling.answers.faint import magnified
 from sketches.sampling.answers.joins import inner_product
 from sketches.sampling.answers.last_events import over_last_events
 from sketches.sampling.answers.rows_seen import rows_seen
+from sketches.sampling.comparison.groupings import grouping_of
+from sketches.sampling.comparison.share_changes import Compared, Side, share_changes
 from sketches.sampling.estimation.field_values import field_of, of_which_known, with_measures
 from sketches.sampling.estimation.horvitz_thompson import largest_unseen
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.quotients import divide
 from sketches.sampling.estimation.side_by_side import side_by_side
-from sketches.sampling.groups.class_shares import class_shares
-from sketches.sampling.groups.groupings import grouping_of
-from sketches.sampling.groups.share_changes import Compared, Side, share_changes
 from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.sampling.inclusion.nested_sample import NO_CUT
 from sketches.sampling.sample_parameters import SampleParameters
@@ -160,16 +159,6 @@ class AskableSample(Askable):
     def quantile_curve(self, question: Question, shares: ArrayLike, *, together: bool = False) -> Curve:
         """The whole quantile function, at the question's decay and as-of time."""
         return all_at_once(quantile_curve, self._at(question), shares, together)
-
-    def classes_over_time(self, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:
-        if isinstance(question.decay, LastEvents):
-            raise UnanswerableError("shares of classes of values are not drawn over the newest events by number")
-        moments, confidence = np.asarray(as_of, np.int64), self.confidence(question)
-        self.refuse_lost(question, int(moments.min(initial=self.as_of(question))))
-        limits = class_shares(self._inquiry(question, moments), edges)
-        together = guarantees.lists_hold(confidence, together=True)
-        guarantee = guarantees.clauses(guarantees.FROM_SAMPLE, together)
-        return SplitSeries((None, *edges.tolist()), moments, *limits, confidence, guarantee, FAMILY)
 
     def changes(
         self,

@@ -27,6 +27,8 @@ from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.estimation.restriction import COLUMNS
 from sketches.sampling.expected_widths import sample_width
+from sketches.sampling.groups.class_shares import classes_over_time
+from sketches.sampling.groups.split_sample import SplitSample, split_by_field
 from sketches.sampling.inclusion.batches import in_order, newest_first, rows_worth_keeping, trim, with_fine
 from sketches.sampling.inclusion.ladder import NO_CUT, Codes, Cuts, LadderRows
 from sketches.sampling.inclusion.ladder_parameters import DEFAULT_DETAIL, LEAST_CAPACITY, LadderParameters
@@ -35,7 +37,6 @@ from sketches.sampling.inclusion.unremembered import unnamed, unremembered
 from sketches.sampling.ladder_sample import Facts, rows_of_epochs, sample_by_source, sample_of_ladder, with_repeats
 from sketches.sampling.layout.segments import joined, read_segment, write_segments
 from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open_sample, seal_sample
-from sketches.sampling.split_sample import SplitSample, split_by_field
 from sketches.sampling.totals.row_totals import RowTotals
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import AGGREGATES
@@ -247,6 +248,8 @@ class Sample(Sketch):
     def by_field(cls, askable: AskableSample, name: str) -> SplitSample:
         found: SplitSample = askable.sample.splits.get(name, lambda: split_by_field(askable, name))
         return found
+
+    classes_over_time = staticmethod(classes_over_time)
 
     @property
     def _facts(self) -> Facts:

@@ -85,7 +85,8 @@ def over_time(selected: Selected, by: str, as_of: ArrayLike, listed: Rows) -> Sp
 def classes_over_time(selected: Selected, as_of: Ints, edges: Floats) -> tuple[SplitSeries, Provenance]:
     """The share of the values in each class between two edges, and beyond them, at many times."""
     start = time.perf_counter()
-    found = askable_of(selected.selections[0]).classes_over_time(selected.question, as_of, edges)
+    selection = selected.selections[0]
+    found = family_of(selection.family).classes_over_time(askable_of(selection), selected.question, as_of, edges)
     return found, selected.provenance(as_of, start)
 
 

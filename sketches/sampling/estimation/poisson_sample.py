@@ -185,7 +185,7 @@ class PoissonSample:
 
     @cached_property
     def splits(self) -> Recent[Any]:
-        """What `sketches.sampling.split_sample` has made of these rows, by the name of a field."""
+        """What `sketches.sampling.groups.split_sample` has made of these rows, by the name of a field."""
         return Recent(_REMEMBERED_SPLITS)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""All groups of a split in one pass: `grouped_answers` answers, `share_changes` compares two stretches of time."""
+"""All groups of a split in one pass: `split_sample` is asked, `grouped_answers` answers."""

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sketches import guarantees
 from sketches.arrays import Floats
+from sketches.decay.functions import LastEvents
 from sketches.errors import UnanswerableError
+from sketches.estimate import SplitSeries
 from sketches.events import Kind
+from sketches.question import Question
+from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.estimation.inquiry import Inquiry
 from sketches.sampling.estimation.intervals import Total, share_bounds
 from sketches.sampling.groups.grouped_inquiry import GroupedInquiry
@@ -50,3 +56,18 @@ def _at(inquiry: GroupedInquiry) -> tuple[Floats, Floats, Floats]:
     value = part.value / whole.value
     lower, upper = share_bounds(part, whole.without(part), inquiry.confidence)
     return (value, value, value) if whole.exact[0] else (value, np.fmin(lower, value), np.fmax(upper, value))
+
+
+def classes_over_time(askable: AskableSample, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:
+    """The share of values in each class between two edges at many times, and beyond them."""
+    if isinstance(question.decay, LastEvents):
+        raise UnanswerableError("shares of classes of values are not drawn over the newest events by number")
+    moments, confidence = np.asarray(as_of, np.int64), askable.confidence(question)
+    askable.refuse_lost(question, int(moments.min(initial=askable.as_of(question))))
+    sample = askable.asked(question)
+    value, lower, upper = class_shares(
+        Inquiry(sample, question, moments, confidence, askable.parameters.epsilon), edges
+    )
+    together = guarantees.lists_hold(confidence, together=True)
+    guarantee = guarantees.clauses(guarantees.FROM_SAMPLE, together)
+    return SplitSeries((None, *edges.tolist()), moments, value, lower, upper, confidence, guarantee, FAMILY)

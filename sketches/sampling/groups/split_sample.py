@@ -20,13 +20,13 @@ from sketches.fields import FieldColumn, FieldKind
 from sketches.question import Question
 from sketches.records import dataclass
 from sketches.sampling.askable_sample import FAMILY, AskableSample
+from sketches.sampling.comparison.groupings import Grouping
+from sketches.sampling.comparison.share_changes import Compared, Side
 from sketches.sampling.estimation.field_values import field_of
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.groups.grouped_answers import grouped_answer
 from sketches.sampling.groups.grouped_inquiry import GroupedInquiry
 from sketches.sampling.groups.grouped_thresholds import groups_above, taus_of_all, taus_of_each
-from sketches.sampling.groups.groupings import Grouping
-from sketches.sampling.groups.share_changes import Compared, Side
 from sketches.threshold import Threshold
 
 _MOST_GROUPS: Final = 100_000

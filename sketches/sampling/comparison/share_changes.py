@@ -23,10 +23,10 @@ from sketches.arrays import Floats, Ints, Rows
 from sketches.changes import Mass, ShareChanges, Shares, Stretch
 from sketches.records import dataclass
 from sketches.sampling.answers.dealt_limits import dealt_lower, dealt_upper
+from sketches.sampling.comparison.groupings import Grouping
 from sketches.sampling.estimation.intervals import Total
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.quotients import divide
-from sketches.sampling.groups.groupings import Grouping
 
 MOST_SHOWN: Final = 100  # groups of a column that get limits
 _SMALLEST: Final = 1e-9  # of all: a share from which the search for a lower limit begins, where nothing is known surely

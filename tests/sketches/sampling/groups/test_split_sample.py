@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
-from sketches import Question
+from sketches import Question, Sample
 from sketches.errors import QuestionError, UnanswerableError
+from sketches.estimate import SplitSeries
 from tests.sketches.sampling.groups.test_share_changes import DAY, DELTA, NAMES, sampled, stream
+
+
+def classes(sample: Sample, question: Question, as_of: NDArray[np.int64], edges: NDArray[np.float64]) -> SplitSeries:
+    return Sample.classes_over_time(sample.of(None), question, as_of, edges)
+
 
 MOMENTS = np.array([DAY, 2 * DAY, 4 * DAY])
 
@@ -42,7 +49,7 @@ def test_the_shares_of_classes_hold_together_at_each_time() -> None:
     question = Question("median", "window:12h")
     for seed in range(trials):
         columns = stream(seed, 5_000)
-        found = sampled(columns, seed).of(None).classes_over_time(question, MOMENTS, edges)
+        found = classes(sampled(columns, seed), question, MOMENTS, edges)
         for at, moment in enumerate(MOMENTS.tolist()):
             counts = (columns["times"] <= moment) & (columns["times"] > moment - DAY // 2)
             exact = np.histogram(columns["value"][counts], np.concatenate([[-np.inf], edges, [np.inf]]))[0]
@@ -54,11 +61,7 @@ def test_the_shares_of_classes_hold_together_at_each_time() -> None:
 
 def test_classes_are_exact_where_everything_is_kept_and_unknown_where_nothing_counts() -> None:
     columns = stream(2, 900)
-    found = (
-        sampled(columns, 2, detail=10_000)
-        .of(None)
-        .classes_over_time(Question("median"), np.array([-5, 4 * DAY]), np.array([100.0]))
-    )
+    found = classes(sampled(columns, 2, detail=10_000), Question("median"), np.array([-5, 4 * DAY]), np.array([100.0]))
     assert np.isnan(found.value[:, 0]).all()
     assert found.lower[:, 1] == pytest.approx([(columns["value"] < 100).mean(), (columns["value"] >= 100).mean()])
     np.testing.assert_array_equal(found.lower[:, 1], found.upper[:, 1])
