@@ -1,7 +1,9 @@
 # One image for every command of wane, docs/operations.md has more:
 #   docker build -t wane .
 #   docker run --rm -v "$PWD/data:/data" wane ingest --config /data/wane.toml
-FROM python:3.11-slim-bookworm
+# A tag may move: docs/security.md says how to build on one image and no other.
+ARG BASE=python:3.11-slim-bookworm
+FROM ${BASE}
 
 # Spark runs on Java.
 RUN apt-get update \

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dashboard import PORT
 from dashboard.boards.options import BOARD, add_board_commands
@@ -20,9 +22,23 @@ from sketches.question_options import add_options, seconds
 from sketches.vocabulary import EXAMPLES
 
 if TYPE_CHECKING:
-    from ingest.driver.configuration.settings import Settings
-    from ingest.driver.dry_run import Preview
     from sketches.units import TimeUnit
+
+
+_ONLY_READING: Final = frozenset({"query", "sql", "info", "decay"})
+
+
+def run() -> None:
+    """What the command `wane` runs. A command that only reads has closed all files when it returns: then its process
+    ends at once, without freeing everything piece by piece, which takes as long as many an answer."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # half of numpy's import would be starting threads for matrices
+    code = main()
+    if not _ONLY_READING.intersection(sys.argv[1:2]):
+        sys.exit(code)
+    with suppress(BrokenPipeError, ValueError):  # whoever reads our output has closed the pipe
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -302,7 +318,7 @@ def _ingest(options: argparse.Namespace) -> int:
     from ingest.driver.configuration.settings import SettingsError, read_settings
     from ingest.driver.job import run
     from ingest.driver.progress import Progress
-    from ingest.driver.run_options import RunOptions
+    from ingest.driver.run_options import RunOptions, backfilled
     from ingest.driver.session.start_times import StartTimes, process_begun
     from store import StoreBusyError
     from store.locks import RunningError
@@ -312,7 +328,7 @@ def _ingest(options: argparse.Namespace) -> int:
     chosen = RunOptions(
         options.master,
         options.stream,
-        _range(options.backfill, settings, options.stream),
+        backfilled(options.backfill, settings, options.stream, datetime.now(UTC)),
         options.allow_missing,
         options.wait,
         options.verbose,
@@ -320,9 +336,12 @@ def _ingest(options: argparse.Namespace) -> int:
     )
     try:
         if options.dry_run:
-            from ingest.driver.dry_run import preview
+            from ingest.driver.dry_run import lines_of, preview
 
-            return _show_previews(preview(settings, chosen, progress), settings, as_json=options.json)
+            previews = preview(settings, chosen, progress)
+            for line in lines_of(previews, settings, as_json=options.json):
+                print(line)
+            return 1 if any(one.error for one in previews) else 0
         summary = run(settings, chosen, progress)
     except SettingsError:
         raise
@@ -344,31 +363,6 @@ def _setting(text: str) -> tuple[str, str]:
     if not (name.startswith("spark.") and equals):
         raise QuestionError(f"--conf is {text!r}; it must be like spark.executor.memory=4g")
     return name, value
-
-
-def _range(text: str | None, settings: Settings, chosen: Sequence[str]) -> tuple[int, int] | None:
-    """A backfill's range in units of the stream. Streams with different units are backfilled one at a time."""
-    from sketches.units import SECOND
-
-    if text is None:
-        return None
-    units = {stream.unit for name, stream in settings.streams.items() if not chosen or name in chosen}
-    if len(units) > 1:
-        raise QuestionError("--backfill needs one --stream, because the streams count time in different units")
-    start, dots, end = text.partition("..")
-    if not dots:
-        raise QuestionError(f"--backfill is {text!r}; it must be FROM..TO, like 2026-01-01..2026-01-08")
-    unit = next(iter(units), SECOND)
-    return _moment(start.strip(), unit), _moment(end.strip(), unit)
-
-
-def _show_previews(previews: Sequence[Preview], settings: Settings, *, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps([vars(preview) for preview in previews], ensure_ascii=False, default=str))
-    for preview in () if as_json else previews:
-        for line in preview.lines(settings.streams[preview.stream].unit):
-            print(line)
-    return 1 if any(preview.error for preview in previews) else 0
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -396,4 +390,4 @@ def _dashboard(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -76,12 +76,12 @@ def _speed(folder: Path, rows: int, repeats: int) -> str:
             spark, folder / "arrived", "kll_sketch_agg_bigint(value)"
         ),
         "Spark exact sum": lambda spark: _aggregate(spark, folder / "arrived", "sum(value)"),
-        "wane sample": lambda spark: _ingest(spark, folder, "arrived/*.parquet"),
-        "wane sample, rows in no order": lambda spark: _ingest(spark, folder, "shuffled/*.parquet"),
-        "wane sample, an expression (through the JVM)": lambda spark: _ingest(
+        "wane sample": lambda spark: ingested(spark, folder, "arrived/*.parquet"),
+        "wane sample, rows in no order": lambda spark: ingested(spark, folder, "shuffled/*.parquet"),
+        "wane sample, an expression (through the JVM)": lambda spark: ingested(
             spark, folder, "arrived/*.parquet", value="value + 0"
         ),
-        "wane sample and integral": lambda spark: _ingest(
+        "wane sample and integral": lambda spark: ingested(
             spark,
             folder,
             "arrived/*.parquet",
@@ -89,7 +89,7 @@ def _speed(folder: Path, rows: int, repeats: int) -> str:
         ),
     }
     if AZURE.exists():
-        contenders["azure_vm_noise, 43,629 sources, epochs of 1d"] = lambda spark: _ingest(
+        contenders["azure_vm_noise, 43,629 sources, epochs of 1d"] = lambda spark: ingested(
             spark, folder, str(AZURE), epoch="1d"
         )
     taken: dict[str, list[float]] = {name: [] for name in contenders}
@@ -148,7 +148,7 @@ def _aggregate(spark: SparkSession, folder: Path, expression: str) -> float:
     return time.perf_counter() - start
 
 
-def _ingest(
+def ingested(
     spark: SparkSession, folder: Path, pattern: str, *, value: str = "value", epoch: str = "1h", more: str = ""
 ) -> float:
     for file in folder.glob("bench.duckdb*"):
@@ -176,7 +176,7 @@ def _memory(folder: Path, rows: int) -> str:
         ("four times as many", "large/*.parquet", 4 * rows),
     ):
         with spark_session(MASTER) as spark:
-            _ingest(spark, folder, pattern)
+            ingested(spark, folder, pattern)
             measured.append((name, f"{count:,}", f"{max(_workers_peaks(), default=0.0):,.0f}"))
     return (
         "Most memory of a Python worker (VmHWM), a fresh session each; asked: below 1,000 MB, and not growing with the "

@@ -28,7 +28,8 @@ from benchmarks.streams import DAY, Generated
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Generated("demo", 400_000, 3, 5, heavy=1.0)
 EPOCH = 3600
-WANE = "import sys, wane; sys.exit(wane.main())"  # what the command `wane` runs
+WANE = "import wane; wane.run()"  # what the command `wane` runs
+BEFORE = "import sys, wane; getattr(wane, 'run', lambda: sys.exit(wane.main()))()"  # and in checkouts of before `run`
 PEER = (
     "import sys, duckdb\n"
     "connection = duckdb.connect(config={'threads': 2})\n"
@@ -106,7 +107,7 @@ def start_rows(store: Path, runs: int, before: Path | None) -> list[tuple[str, .
     for name, arguments in helps.items():
         commands[name] = Command(WANE, arguments)
         if before is not None:
-            commands[f"{name}, before"] = Command(WANE, arguments, before)
+            commands[f"{name}, before"] = Command(BEFORE, arguments, before)
     found = race(commands, runs)
     least = found["python -c pass"]
     rows = []
@@ -126,7 +127,7 @@ def question_rows(stream: Generated, folder: Path, runs: int, before: Path | Non
         ask = ("query", "--store", str(store), "--stream", "stream", *asked.options)
         commands = {"wane": Command(WANE, ask), "peer": Command(PEER, (str(parquet), asked.sql))}
         if before is not None:
-            commands["before"] = Command(WANE, ask, before)
+            commands["before"] = Command(BEFORE, ask, before)
         found = race(commands, runs)
         old = f"{found['before']:.2f}" if before is not None else ""
         ratio = f"{found['wane'] / found['peer']:.2f}"

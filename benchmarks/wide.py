@@ -1,6 +1,6 @@
 """Fields of events: how often the intervals of answers about them hold, what they cost in bytes, and how fast they are.
 
-    python -m benchmarks.wide [--questions 2000] [--rows 34000000] [--only coverage bytes speed] [--publish]
+    python -m benchmarks.wide [--questions 2000] [--rows 34000000] [--only coverage bytes speed ingest] [--publish]
 
 Coverage: random questions to thinned samples (ε = 0.2, detail 1) of the real data sets in ../shared/data beside the
 repository, with copies of a tenth of their rows, against exact answers (`tests/support/wide.py`). Every ten questions
@@ -28,10 +28,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.stats import binom
 
+from benchmarks.ingest import FILES, MASTER, generate, ingested
 from benchmarks.query import DAY, FEW_POINTS, POINTS, START, STREAM, exact, exponential, holds, race, say
 from benchmarks.query import days as generated
 from benchmarks.report import publish, table
 from benchmarks.size import DATA, totals
+from ingest.driver.session.spark import spark_session
 from sketches import Events, Question, Sample
 from sketches.errors import UnanswerableError
 from sketches.fields import FieldColumn, FieldKind, Fields
@@ -235,6 +237,58 @@ def costs() -> list[str]:
     ]
 
 
+def ingest(rows: int, folder: Path, turns: int = 3) -> list[str]:
+    """Files to a committed store with five fields, with none, and three streams over the same files."""
+    some = "".join(f'{name} = "{name}"\n' for name in (*KINDS, "code"))
+    own = dict.fromkeys(("no field", "five fields"), "") | {"three streams over the same files": ""}
+    own["five fields"] = f"[streams.bench.fields]\n{some}"
+    own["three streams over the same files"] = "".join(
+        f'[streams.{name}]\ninput = "wide/*.parquet"\nsource = "source"\nid = "id"\ntime = "ts"\nvalue = "{value}"\n'
+        f'weight = "weight"\nepoch = "1h"\n'
+        for name, value in (("other", "kilobytes"), ("third", "region"))
+    )
+    generate_wide(folder, rows)
+    taken: dict[str, list[float]] = {name: [] for name in own}
+    with spark_session(MASTER) as spark:
+        for turn in range(turns + 1):
+            for name, more in own.items():
+                seconds = ingested(spark, folder, "wide/*.parquet", more=more)
+                if turn:  # the first turn warms up
+                    taken[name].append(seconds)
+                    say(f"{name}: {seconds:.2f} s")
+    middle = {name: float(np.median(times)) for name, times in taken.items()}
+    asked = {"five fields": "0.5"}
+    head = ("stream", "seconds", "M rows/s", "speed, of that without fields", "asked")
+    lines = [
+        (name, f"{found:.2f}", f"{rows / found / 1e6:.2f}", f"{middle['no field'] / found:.2f}", asked.get(name, ""))
+        for name, found in middle.items()
+    ]
+    said = (
+        f"{rows:,} generated rows in {FILES} Parquet files, from files to a committed store, {MASTER}, one session, "
+        f"medians of {turns} turns that alternate. Fields: {', '.join((*KINDS, 'code'))}: 50, 10 and 4 distinct texts "
+        "and numbers, whole numbers below 1,000, and true and false."
+    )
+    return [said, table(head, lines)]
+
+
+def generate_wide(folder: Path, rows: int) -> None:
+    """The files of `benchmarks.ingest` with five more columns."""
+    generate(folder / "plain", rows, shuffled=False)
+    (folder / "wide").mkdir()
+    for number, path in enumerate(sorted((folder / "plain").iterdir())):
+        found, rng = pq.read_table(path), np.random.default_rng([5, number])
+        made = {
+            "region": pa.array(np.array(REGIONS, object)[rng.integers(0, len(REGIONS), len(found))]),
+            "device": pa.array(np.array(DEVICES, object)[rng.integers(0, len(DEVICES), len(found))]),
+            "status": pa.array(rng.choice(np.array([200, 301, 404, 500]), len(found))),
+            "kilobytes": pa.array(rng.integers(0, 1_000, len(found))),
+            "code": pa.array(rng.random(len(found)) < 0.5),
+        }
+        for name, column in made.items():
+            found = found.append_column(name, column)
+        pq.write_table(found, folder / "wide" / path.name, compression="zstd", row_group_size=500_000)
+
+
 def days(events: int) -> Iterator[tuple[Any, Fields]]:
     """The events of `benchmarks.query` with four fields."""
     shares = 1.0 / np.arange(1, len(REGIONS) + 1)
@@ -359,7 +413,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=2_000)
     parser.add_argument("--rows", type=int, default=34_000_000, help="generated, to measure speed")
-    parser.add_argument("--only", nargs="*", choices=("coverage", "bytes", "speed"), help="some of the parts")
+    parser.add_argument("--ingested", type=int, default=5_000_000, help="rows in files, to measure ingest")
+    parser.add_argument("--only", nargs="*", choices=("coverage", "bytes", "speed", "ingest"), help="some of the parts")
     parser.add_argument("--folder", help="where the temporary files go (default: the system's)")
     parser.add_argument("--publish", action="store_true", help="write the sections of the docs")
     options = parser.parse_args()
@@ -369,6 +424,7 @@ def main() -> None:
             "coverage": ("accuracy.md", "Questions about fields", lambda: coverage(options.questions)),
             "bytes": ("benchmarks.md", "Bytes of fields", costs),
             "speed": ("benchmarks.md", "Questions about fields", lambda: speed(options.rows, Path(folder))),
+            "ingest": ("benchmarks.md", "Ingest of fields", lambda: ingest(options.ingested, Path(folder))),
         }
         for name in options.only or makers:
             page, section, make = makers[name]

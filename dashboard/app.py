@@ -20,7 +20,18 @@ from dashboard.boards import sharing
 from dashboard.boards.desk import desk
 from dashboard.door.roles import ROLE
 from dashboard.parts import components, notices
-from dashboard.screens import audit, board, compare, distribution, explore, health, leaderboard, top_values
+from dashboard.screens import (
+    audit,
+    board,
+    changes,
+    compare,
+    distribution,
+    explore,
+    health,
+    leaderboard,
+    panels,
+    top_values,
+)
 from dashboard.shared import shared_answers
 from sketches.errors import WaneError
 from store.database import StoreBusyError
@@ -48,6 +59,8 @@ def main(path: str, raw: Sequence[str] = ()) -> None:
         _page(answers, leaderboard.page, "Leaderboard", ":material/trophy:", "leaderboard"),
         _page(answers, distribution.page, "Distribution", ":material/stacked_line_chart:", "distribution"),
         _page(answers, top_values.page, "Top values", ":material/bar_chart:", "top-values"),
+        _page(answers, panels.page, "Panels", ":material/grid_view:", "panels"),
+        _page(answers, changes.page, "Changes", ":material/difference:", "changes"),
         _page(answers, compare.page, "Compare", ":material/compare_arrows:", "compare"),
         _page(answers, board.page, "Boards", ":material/dashboard:", "board"),
         _page(answers, health.page, "Health", ":material/ecg_heart:", "health"),

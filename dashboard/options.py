@@ -59,6 +59,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="Audit may read raw files in this folder and below; may be given several times. Without it, in the "
         "folders that the streams were read from",
     )
+    _add_boards(parser)
+    add("--verbose", action="store_true", help="log how long each redraw took")
+
+
+def _add_boards(parser: argparse.ArgumentParser) -> None:
+    """The options of boards and annotations."""
+    add = parser.add_argument
     add(
         "--boards",
         metavar="DIR",
@@ -71,7 +78,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a TOML file whose tables [[annotation]] are marked in charts over time, such as the settings file "
         "(default: annotations.toml in the folder of boards)",
     )
-    add("--verbose", action="store_true", help="log how long each redraw took")
 
 
 def access_of(options: argparse.Namespace) -> Access:

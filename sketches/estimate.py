@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.guarantees import left_out
+from sketches.records import dataclass
 
 _DIGITS: Final = 6  # shown; whole numbers of a million and more keep all of theirs
 _DOWN: Final = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
@@ -158,6 +159,29 @@ class Split:
     def ties(self) -> Flags:
         """Which groups may have another place than their estimates give them: some interval overlaps theirs."""
         return trade_places(self.value, self.lower, self.upper)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitSeries:
+    """One answer for each of some groups at many as-of times: arrays with a row for each group, a column for each time.
+
+    At each time all intervals hold together with probability ``confidence``, whichever groups were picked for them.
+    """
+
+    names: tuple[Group, ...]
+    as_of: Ints
+    value: Floats
+    lower: Floats
+    upper: Floats
+    confidence: float
+    guarantee: str
+    family: str
+
+    def series(self, number: int) -> Series:
+        """That of one group."""
+        value, lower, upper = self.value[number], self.lower[number], self.upper[number]
+        used = np.zeros(len(self.as_of), np.int64)
+        return Series(self.as_of, value, lower, upper, self.confidence, self.guarantee, self.family, used)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ Said here once. `sketches.events` checks arrays by it, `ingest.executor.columns`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from sketches.records import dataclass
 
 ROLES: Final = ("source", "id", "time", "value", "weight")  # the columns of an event
 

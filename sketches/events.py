@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -14,6 +14,7 @@ from sketches.errors import EventError
 from sketches.event_rules import MAX_TIME, MAX_VALUE, MAX_WEIGHT, MIN_WEIGHT
 from sketches.fields import FieldColumn, Fields
 from sketches.hashing import hash_text
+from sketches.records import dataclass
 
 
 class Kind(StrEnum):

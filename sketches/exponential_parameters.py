@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from sketches.decay.functions import ExponentialDecay
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, DecayError, WaneError
 from sketches.hashing import refuse_seed
+from sketches.records import dataclass
 from sketches.time_ranges import elapsed
 from sketches.units import TimeUnit
 

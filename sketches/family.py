@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Self
@@ -22,11 +21,12 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sketches.arrays import Floats, Ints
+from sketches.arrays import Floats, Ints, Rows
+from sketches.changes import Changes, Stretch
 from sketches.decay.functions import LastEvents
 from sketches.encoding.envelope import Envelope, load
 from sketches.errors import CorruptError, EventError, UnanswerableError
-from sketches.estimate import Curve, Estimate, Series, Split
+from sketches.estimate import Curve, Estimate, Series, Split, SplitSeries
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
 from sketches.fields import KnownField
@@ -34,6 +34,7 @@ from sketches.parts import HourTotals, Parts, SliceLengths
 from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question
+from sketches.records import dataclass
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
@@ -138,6 +139,18 @@ class Askable(ABC):
         """The value at each share φ, at one as-of time; its limits hold as those of `threshold_curve`."""
         raise UnanswerableError("this family has no curves")
 
+    def changes(
+        self,
+        question: Question,
+        columns: Sequence[str],
+        inside: Stretch,
+        outside: Sequence[Stretch],
+        sources: Any = None,
+    ) -> Changes:
+        """How the shares of values in these columns differ between a stretch of time and others, without decay, of the
+        events that a question is about; `sources` also those of the sources, side by side."""
+        raise UnanswerableError("this family cannot say what changed")
+
 
 class Splittable(ABC):
     """What answers one question for each of many groups at once: of many sources, or of the values of a field."""
@@ -145,6 +158,15 @@ class Splittable(ABC):
     @abstractmethod
     def answer(self, question: Question) -> Split:
         """The answer of every group; `UnanswerableError` where the family has none by groups."""
+
+    @abstractmethod
+    def over_time(self, question: Question, as_of: ArrayLike, listed: Rows) -> SplitSeries:
+        """The answers of some groups, by number, at many times: at each time all intervals hold together, whichever of
+        all groups were picked."""
+
+    @abstractmethod
+    def compared(self, question: Question, inside: Stretch, outside: Sequence[Stretch]) -> Any:
+        """The groups as one more column of `Askable.changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +299,11 @@ class Sketch(Askable):
     def by_field(cls, askable: Any, name: str) -> Splittable:
         """What answers for each value of a field at once, of what this family's sketches are asked as."""
         raise UnanswerableError(f"the {cls.family} family keeps no fields to split an answer by")
+
+    @classmethod
+    def classes_over_time(cls, askable: Any, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:
+        """The share of values in each class between two edges, and beyond them, at many times."""
+        raise UnanswerableError(f"the {cls.family} family has no shares of classes of values over time")
 
     def moved(self, sketches: Sequence[tuple[str, Sketch]]) -> tuple[Self, list[int]]:
         """The sketch with what `earlier` ones hold, each with its source, and the numbers of those that lack events.

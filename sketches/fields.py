@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from sketches.arrays import Column, Flags, Rows, distinct_sorted
 from sketches.errors import EventError, IncompatibleError
 from sketches.event_rules import LONGEST_FIELD_TEXT, MAX_VALUE, MOST_FIELDS
+from sketches.records import dataclass
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _COLUMNS: Final = frozenset({"id", "time", "value", "weight", "source", "events"})

@@ -8,7 +8,6 @@ an interval to expect. Nothing here looks at a sketch, so nothing here can look 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -19,6 +18,7 @@ from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents, NoDecay
 from sketches.durations import SHORTEST
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.units import SECOND, TimeUnit
 
 _AGES: Final = 96  # cells between the shortest and the longest age, each longer than the one before

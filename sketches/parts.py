@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sketches.arrays import Floats, Ints
+from sketches.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from sketches.decay import Decay, parse_decay
 from sketches.errors import DecayError
 from sketches.holdings import Holdings
 from sketches.question import Counting, Question
+from sketches.records import dataclass
 
 DEFAULT_EPSILON: Final = 0.05
 DEFAULT_DELTA: Final = 0.05

@@ -38,7 +38,7 @@ the value, `latency >= median(latency)`, it is tau="median" with tau_of="latency
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import NoneType
 from typing import Final, Literal
 
@@ -50,6 +50,7 @@ from sketches.errors import QuestionError
 from sketches.event_rules import MAX_TIME
 from sketches.fields import name_fault
 from sketches.predicate import EVENT_COLUMNS, EVERY_EVENT, Comparison, Predicate, Range
+from sketches.records import dataclass
 from sketches.suggestions import did_you_mean
 from sketches.threshold import HONEST, Threshold, honest_threshold, tau_text
 from sketches.vocabulary import AGGREGATES, COUNTINGS, EVENTS, MEASURES

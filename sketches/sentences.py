@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from sketches.decay.functions import LastEvents
 from sketches.question import Question
+from sketches.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from sketches.errors import QuestionError
 from sketches.predicate import Aggregate, Comparison, Predicate
+from sketches.records import dataclass
 
 _TAU: Final = re.compile(r"(?:([0-9]+\.?[0-9]*|\.[0-9]+)\s*\*\s*)?(own\s+)?(median|mean|q(0?\.[0-9]+))")
 _TAU_TEXTS: Final = (

@@ -7,7 +7,6 @@ reduction of any decay to windows, evaluated at stored boundaries only.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from sketches.arrays import Floats, Ints
 from sketches.decay import Decay
 from sketches.decay.functions import LastEvents, NoDecay, Window
 from sketches.event_rules import MAX_TIME
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 
 _BEFORE_ALL: Final = -(1 << 63)

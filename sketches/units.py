@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from sketches.arrays import Floats, Ints
+from sketches.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

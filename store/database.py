@@ -20,10 +20,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
-import duckdb
-
 from sketches.errors import CorruptError, WaneError
 from sketches.formatting import size_text
+from store.engine import duckdb
 from store.locks import closed_to_readers, wait_for_writer
 
 # Readable by every DuckDB from 1.4 on, whichever newer one wrote it.

@@ -12,10 +12,10 @@ import io
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-import duckdb
 import numpy as np
 
 from sketches.errors import CorruptError
+from store.engine import duckdb
 from store.packed_columns import MOST_ROWS, Column, read_table, write_table
 
 TABLE: Final = """CREATE TABLE packed_ledger (

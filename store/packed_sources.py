@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import duckdb
 import numpy as np
 
 from sketches.arrays import Floats, Ints, Words
 from sketches.encoding.byte_planes import read_block, read_planes, write_block, write_planes
 from sketches.errors import CorruptError
+from store.engine import duckdb
 
 TABLE: Final = "CREATE TABLE packed_sources (stream VARCHAR NOT NULL, payload BLOB NOT NULL)"
 UNPACKED: Final = """CREATE OR REPLACE TEMP TABLE sources (

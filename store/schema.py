@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import duckdb
-
 from store.database import StoreError, abandon, connected, create
+from store.engine import duckdb
 from store.packed_ledger import TABLE as PACKED_LEDGER
 from store.packed_ledger import renew_packs
 from store.packed_sources import TABLE as PACKED_SOURCES

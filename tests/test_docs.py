@@ -325,7 +325,7 @@ def instructions() -> list[tuple[str, str]]:
 def test_the_image_runs_wane_but_not_as_root() -> None:
     """The last user is one that the image creates, the entry point is wane, and there is a health check."""
     found = instructions()
-    assert found[0] == ("FROM", "python:3.11-slim-bookworm")
+    assert found[:2] == [("ARG", "BASE=python:3.11-slim-bookworm"), ("FROM", "${BASE}")]
     last = dict(found)
     assert last["USER"] not in ("root", "0")
     assert any(name == "RUN" and re.search(rf"\buseradd\b.* {last['USER']}\b", text) for name, text in found)

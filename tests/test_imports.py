@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,8 @@ from tests.support.stores import packs, parts, run_of, stored
 from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
 
-ASKING = frozenset({"numpy", "duckdb"})
-HEAVY = ASKING | {"numba", "scipy", "pandas", "pyarrow", "streamlit", "plotly", "pyspark", "sqlglot"}
+ASKING = frozenset({"numpy", "_duckdb"})  # of DuckDB's package only the part that runs statements
+HEAVY = ASKING | {"duckdb", "numba", "scipy", "pandas", "pyarrow", "streamlit", "plotly", "pyspark", "sqlglot"}
 COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "demo", "decay")
 QUESTIONS = {
     "mean": ("--aggregate", "mean", "--decay", "exp:half_life=30m"),
@@ -132,3 +133,32 @@ def test_a_package_has_all_its_names_and_no_others() -> None:
         assert [name for name in package.__all__ if getattr(package, name, None) is None] == []
         with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
             _ = package.nothing
+
+
+def _ran(*arguments: str, **options: int) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "import wane; wane.run()", *arguments]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    piped: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "timeout": 120}
+    return subprocess.run(program, cwd=ROOT, env=buffered, check=False, **piped, **options)
+
+
+def test_a_command_that_ends_at_once_has_said_everything(path: Path) -> None:
+    """The process that frees nothing at its end has written all that it printed, and its exit code is the command's."""
+    ask = ("query", "--store", str(path), "--stream", "calls", "--aggregate")
+    done = _ran(*ask, "count", "--json", stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["estimate"] == 4000
+    refused = _ran(*ask, "counts", stdout=subprocess.PIPE)
+    assert refused.returncode == 2
+    assert "counts" in refused.stderr
+
+
+def test_a_reader_who_has_enough_is_no_fault(path: Path) -> None:
+    """`wane info | head -1`: the pipe is closed when the rest is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = _ran("info", "--store", str(path), stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")

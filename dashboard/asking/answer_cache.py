@@ -86,7 +86,7 @@ class AnswerCache:
 
     def report(self) -> dict[str, Any]:
         """What `wane info` reports, without opening every payload."""
-        return self._once(("report",), lambda: report(self.path, check=False, streams=self.streams))
+        return self.once(("report",), lambda: report(self.path, check=False, streams=self.streams))
 
     def checked_report(self) -> dict[str, Any]:
         """What `wane info` reports, with every payload read."""
@@ -108,7 +108,7 @@ class AnswerCache:
                     self.store.load(view.stream, family, sources=sources)
             return True
 
-        self._once(("loaded", view.stream, needed), load)
+        self.once(("loaded", view.stream, needed), load)
 
     def _needed(self, view: View) -> tuple[Sketches, ...]:
         """The sketches that answer the view's question, as of one time and over time alike."""
@@ -130,7 +130,7 @@ class AnswerCache:
     def family(self, view: View, question: Question, *, charted: bool = False, curves: bool = False) -> str:
         """The family that answers a question of the view: beside a chart or a curve, the one that draws it."""
         asked = replace(question, as_of=None) if charted else question
-        return self._once(
+        return self.once(
             ("family", view.stream, view.source, view.family, asked, charted, curves),
             lambda: self.store.family_for(
                 view.stream, asked, sources=view.source, family=view.family or None, past=charted, curves=curves
@@ -152,7 +152,7 @@ class AnswerCache:
         """The number of a view, or the answer to another question; `charted` where it stands beside its series."""
         asked = question or view.question(stream)
         other = _second_source(view, asked)
-        return self._once(
+        return self.once(
             ("ask", view.stream, view.source, view.family, other, asked, charted),
             lambda: self.store.ask(
                 view.stream, asked, sources=view.source, family=view.family or None, other=other, charted=charted
@@ -176,7 +176,7 @@ class AnswerCache:
         """The number of a view at many as-of times."""
         question = replace(view.question(stream), as_of=None)
         other = _second_source(view, question)
-        return self._once(
+        return self.once(
             ("series", view.stream, view.source, view.family, other, question, as_of.tobytes()),
             lambda: self.store.series(
                 view.stream, question, as_of, sources=view.source, family=view.family or None, other=other
@@ -186,7 +186,7 @@ class AnswerCache:
     def split(self, view: View, stream: StoredStream, top: int | None = None) -> SplitAnswer:
         """The answer of each group that the view splits by, the first of them listed, and of all others as one."""
         question, most = view.question(stream), view.groups if top is None else top
-        return self._once(
+        return self.once(
             ("split", view.stream, view.source, view.family, view.by, view.smallest, question, most),
             lambda: self.store.split(
                 view.stream,
@@ -203,7 +203,7 @@ class AnswerCache:
     def series_by(self, view: View, stream: StoredStream, as_of: Ints) -> dict[Group, Series]:
         """The numbers of the listed groups at many as-of times."""
         question = view.question(stream)
-        return self._once(
+        return self.once(
             ("series by", view.stream, view.source, view.by, view.smallest, view.groups, question, as_of.tobytes()),
             lambda: self.store.series_by(
                 view.stream,
@@ -232,7 +232,7 @@ class AnswerCache:
             return _curve(chosen, [answer]), answer.provenance
 
         key = ("quantiles", view.stream, view.source, view.family, question, shares.tobytes(), together)
-        return self._once(key, find)
+        return self.once(key, find)
 
     def thresholds(self, view: View, stream: StoredStream, at: Floats) -> tuple[Curve, Provenance]:
         """The view's sum, count or mean at or above every threshold; one by one where the family draws no curve."""
@@ -254,7 +254,7 @@ class AnswerCache:
             return _curve(chosen, found), found[-1].provenance
 
         key = ("thresholds", view.stream, view.source, view.family, question, at.tobytes(), together)
-        return self._once(key, find)
+        return self.once(key, find)
 
     def _draws(self, view: View, question: Question) -> bool:
         """Whether a family that answers a question draws whole curves."""
@@ -267,13 +267,13 @@ class AnswerCache:
 
     def extent(self, view: View, stream: StoredStream) -> tuple[int, int] | None:
         """The time of the oldest event of the view's sources, and the end of the stream, whatever its sources."""
-        known = self._once(("extent", view.stream, view.source), lambda: extent(stream, view.source))
+        known = self.once(("extent", view.stream, view.source), lambda: extent(stream, view.source))
         end = stream.as_of()
         return None if known is None or end is None else (min(known[0], end), end)
 
     def silences(self, view: View, stream: StoredStream) -> list[tuple[int, int]]:
         """The stretches in which the view's sources have no events."""
-        return self._once(("silences", view.stream, view.source), lambda: silences(stream, view.source))
+        return self.once(("silences", view.stream, view.source), lambda: silences(stream, view.source))
 
     def raw_files(self, stream: str) -> RawFiles:
         """The raw files that a stream was read from, and which of them are still there."""
@@ -302,7 +302,7 @@ class AnswerCache:
     def exact_answer(self, view: View, exact: Exact, question: Question) -> float:
         """An exact answer from the raw files."""
         other = _second_source(view, question)
-        return self._once(
+        return self.once(
             ("exact", exact.raw.stream, exact.raw.present, view.source, other, question),
             lambda: exact.answer(question, sources=view.source, other=other),
         )
@@ -324,7 +324,7 @@ class AnswerCache:
         first = oldest if length >= last - oldest else last - max(1, round(length))
         return moments(min(first, last), last, _points(view))
 
-    def _once(self, key: Hashable, find: Callable[[], Found]) -> Found:
+    def once(self, key: Hashable, find: Callable[[], Found]) -> Found:
         """What `find` gives; kept under this key until the next commit."""
         commit = self.store.catalogue().name
         whole = (commit, key)

@@ -39,6 +39,8 @@ COMPARED: Final = ("decays", "sources", "times")
 MOST_COMPARED: Final = 4
 CURVES: Final = ("sum", "count", "mean")  # against a threshold
 MOST_GROUPS: Final = 10  # of a split, on one chart
+LAYOUTS: Final = ("panels", "heatmap", "values")  # of many groups over time, and of the values themselves
+REST: Final = "rest"  # of what a chart shows, which a marked time is compared with
 CHARTS: Final = ("line", "error")  # estimates with their bands, limits in % of the estimates
 MARKS: Final = ("notes", "runs", "gaps")  # in a chart: annotations, ingest runs, epochs that were set aside
 BANDS: Final = ("each", "all")  # points of a curve at which its limits hold: each by itself, all at once
@@ -85,6 +87,10 @@ class View:
     compare: str = "decays"
     against: tuple[str, ...] = ()
     shift: tuple[str, ...] = ("1d",)
+    layout: str = "panels"
+    mark_start: str = ""
+    mark_end: str = ""
+    versus: str = REST
 
     @property
     def fading(self) -> Decay:
@@ -214,6 +220,12 @@ def fitting(view: View, catalogue: Catalogue) -> tuple[View, list[str]]:
     except QuestionError as error:
         problems.append(f"The range of the chart is left out: {quoted(error)}.")
         view = replace(view, start="", end="")
+    try:
+        if (marked := marked_time(view, stream.unit)) is not None and marked[1] <= marked[0]:
+            raise QuestionError("it ends before it begins")
+    except QuestionError as error:
+        problems.append(f"The marked time is left out: {quoted(error)}.")
+        view = replace(view, mark_start="", mark_end="")
     if not view.decay:
         view = view.with_fading(usual_decay(stream)) if not view.window else replace(view, decay="none")
     view, more = with_own_decay(view, stream)
@@ -246,6 +258,13 @@ def _with_known_columns(view: View, stream: StoredStream) -> tuple[View, list[st
 def with_own_columns(view: View, stream: StoredStream) -> View:
     """The view with a measure that its aggregate can be of."""
     return replace(view, of=own_measure(stream, view.aggregate, view.of)) if view.aggregate in OF else view
+
+
+def marked_time(view: View, unit: TimeUnit) -> tuple[int, int] | None:
+    """From when to before when a chart is marked; None where it is not."""
+    if not (view.mark_start and view.mark_end):
+        return None
+    return read_moment(view.mark_start, unit), read_moment(view.mark_end, unit)
 
 
 def at_first(view: View, stream: StoredStream) -> View:

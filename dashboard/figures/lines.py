@@ -169,6 +169,19 @@ def _edges(lines: Sequence[Line], *, around_zero: bool = False) -> tuple[float, 
     return low, min(high, float(max(ends[1].max(), most)) + 0.05 * room)
 
 
+def edges_of(value: Floats, lower: Floats, upper: Floats) -> tuple[float, float]:
+    """The ends of an axis that many lines share: it follows the estimates, and wide bands go on beyond it."""
+    known = np.isfinite(value)
+    if not known.any():
+        return 0.0, 1.0
+    least, most = float(value[known].min()), float(value[known].max())
+    widths = (upper - lower)[known & np.isfinite(upper - lower)]
+    typical = 0.6 * float(np.median(widths)) if len(widths) else 0.0
+    room = min(max(0.08 * (most - least), typical), 0.4 * (most - least)) or typical or 0.05 * abs(most) or 1.0
+    low = least - room
+    return (0.0 if least >= 0.0 and least < 0.6 * most else low if least < 0.0 else max(low, 0.0)), most + room
+
+
 def _cut_marks(lines: Sequence[Line], edges: tuple[float, float]) -> list[Trace]:
     """Thick strokes along the edge where an interval goes on beyond it."""
     low, high = edges
@@ -216,7 +229,7 @@ def _traces(
         traces.append(
             {
                 **shared,
-                **_polygons(shared["x"], np.maximum(lower, lowest), upper, known),
+                **polygons(shared["x"], np.maximum(lower, lowest), upper, known),
                 "mode": "lines",
                 "line": edge,
                 "opacity": 0.7,
@@ -258,7 +271,7 @@ def _traces(
     return traces
 
 
-def _polygons(at: Sequence[Any] | Floats, lower: Floats, upper: Floats, known: Flags) -> Trace:
+def polygons(at: Sequence[Any] | Floats, lower: Floats, upper: Floats, known: Flags) -> Trace:
     """The corners of one closed polygon for each stretch of known limits, with a gap after each."""
     x: list[Any] = []
     y: list[float | None] = []

@@ -23,6 +23,7 @@ from dashboard.asking.view import (
     check_tau,
     check_where,
 )
+from dashboard.parts.source_picker import pick_source, pick_sources
 from sketches.errors import WaneError
 from sketches.fields import FieldKind
 from sketches.formatting import number_text, percent_text
@@ -51,14 +52,8 @@ def stream(catalogue: Catalogue, *, sources: bool = True) -> StoredStream:
         st.markdown(f"**{wording.safe(names[0])}**")
     chosen = catalogue.streams[session.view().stream]
     if sources and len(chosen.sources) > 1:
-        session.show(
-            st.multiselect,
-            "Sources",
-            chosen.sources,
-            placeholder=f"All {len(chosen.sources):,}",
-            help=f"All of them, or some. {_repeats(chosen)}",
-            **session.bound("source"),
-        )
+        everything, said = f"All {len(chosen.sources):,}", f"All of them, or some. {_repeats(chosen)}"
+        pick_sources(chosen, placeholder=everything, help=said)
     return chosen
 
 
@@ -96,6 +91,8 @@ def _take_stream(key: str, catalogue: Catalogue) -> None:
         as_of=NEWEST,
         start="",
         end="",
+        mark_start="",
+        mark_end="",
         by="",
         counting="",
         where="",
@@ -137,8 +134,7 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
         with right:
             session.text("To", "high", check_number, placeholder="greatest")
     if "other" in needed:
-        names = stream.sources
-        session.show(st.selectbox, "Second source", names, **_other(names))
+        pick_source("Second source", "other", stream)
 
 
 def _of(stream: StoredStream) -> None:
@@ -228,11 +224,6 @@ def _take_unusual(name: str, key: str, usual: str) -> None:
     st.session_state["problems"] = []
     chosen = st.session_state[key]
     session.change(**{name: "" if chosen in (usual, None) else chosen})
-
-
-def _other(names: list[str]) -> dict[str, Any]:
-    bound = session.bound("other")
-    return bound | {"shown": bound["shown"] if bound["shown"] in names else None}
 
 
 def tau(answers: AnswerCache, stream: StoredStream, place: str = "") -> None:

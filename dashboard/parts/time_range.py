@@ -113,13 +113,27 @@ def _take_end(key: str, choice: str, zone: str, stream: StoredStream, opposite: 
     """One end was typed; the other stays where it is shown."""
     typed: datetime | None = st.session_state[key]
     if typed is not None:
-        at = _moment(typed, stream.unit, zone)
+        at = moment_of(typed, stream.unit, zone)
         go_to(min(at, opposite), max(at, opposite), stream)
 
 
 def zoomable(figure: go.Figure, name: str, alt: str, view: View, stream: StoredStream, clicked: Clicked = None) -> None:
     """Put a chart over time into the page. A box drawn in it is the next range, a double click shows the range before,
     a click on a point is for `clicked`."""
+    selectable(figure, name, alt, view, stream, lambda begin, end: go_to(begin, end, stream), clicked)
+
+
+def selectable(
+    figure: go.Figure,
+    name: str,
+    alt: str,
+    view: View,
+    stream: StoredStream,
+    taken: Callable[[int, int], None],
+    clicked: Clicked = None,
+) -> None:
+    """Put a chart over time into the page. The ends of a box drawn in it go to `taken`, a click on a point to
+    `clicked`."""
     key = f"figure {name}"
 
     def take() -> None:
@@ -127,8 +141,7 @@ def zoomable(figure: go.Figure, name: str, alt: str, view: View, stream: StoredS
         if selection["back"]:
             back()
         elif selection["box"]:
-            ends = sorted(_at(place, stream.unit, view.zone) for place in selection["box"][0]["x"])
-            go_to(ends[0], ends[1], stream)
+            taken(*sorted(_at(place, stream.unit, view.zone) for place in selection["box"][0]["x"]))
         elif clicked is not None and selection["points"]:
             clicked(selection["points"][0])
 
@@ -147,10 +160,10 @@ def pin(point: Mapping[str, Any], view: View, stream: StoredStream, shown: Ints)
 
 def _at(place: Any, unit: TimeUnit, zone: str) -> int:
     """A place on the axis as a time of the stream."""
-    return _moment(datetime.fromisoformat(place), unit, zone) if isinstance(place, str) else round(place)
+    return moment_of(datetime.fromisoformat(place), unit, zone) if isinstance(place, str) else round(place)
 
 
-def _moment(wall: datetime, unit: TimeUnit, zone: str) -> int:
+def moment_of(wall: datetime, unit: TimeUnit, zone: str) -> int:
     """The time of the stream that a clock of the zone shows."""
     stamp = wall.replace(tzinfo=wording.zone(zone)).astimezone(UTC)
     return read_moment(stamp.replace(tzinfo=None).isoformat() + "Z", unit)

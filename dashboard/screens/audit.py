@@ -11,8 +11,9 @@ import streamlit as st
 from dashboard import wording
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.measures import splits
 from dashboard.asking.view import View
-from dashboard.parts import components, filters, notices, sidebar, time_range
+from dashboard.parts import audited_groups, components, filters, notices, sidebar, time_range
 from dashboard.parts.components import Table
 from dashboard.parts.series_chart import series_chart
 from sketches.arrays import Flags, Floats, Ints
@@ -28,7 +29,7 @@ DOTS: Final = 24
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream = sidebar.question(answers, catalogue, aggregate=True)
+    stream = sidebar.question(answers, catalogue, aggregate=True, split=True)
     view = session.view()
     components.heading("Estimates against the raw files", view)
     filters.chips(stream)
@@ -113,6 +114,8 @@ def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles
         components.show(figure, "audit", "Exact answers as dots on the estimate with its error band")
     with right:
         _count_inside(series, int(inside[comparable].sum()), int(comparable.sum()))
+    if view.by in splits(stream, view.aggregate):
+        audited_groups.audited(answers, view, stream, exact)
     components.footer(provenance, answers)
     found = table(series, chosen, truth, inside, view, stream)
     components.exports("audit", lambda: found, lambda: as_json(view, series, found))

@@ -16,6 +16,7 @@ from dashboard.figures.lines import over_time
 from dashboard.parts import components, filters, notices, sidebar, time_range
 from dashboard.parts.components import Table
 from dashboard.parts.series_chart import series_line
+from dashboard.parts.source_picker import pick_sources
 from sketches.arrays import Ints
 from sketches.decay import parse_decay
 from sketches.durations import human_duration, parse_duration
@@ -94,13 +95,7 @@ def _choices(stream: StoredStream) -> None:
                     help="A decay as `wane query --decay` takes it; leave it empty for none.",
                 )
     elif view.compare == "sources":
-        session.show(
-            st.multiselect,
-            "Sources",
-            stream.sources,
-            placeholder="Choose two to four; until then the largest are shown",
-            **session.bound("source", "compare"),
-        )
+        pick_sources(stream, "compare", placeholder="Choose two to four; until then the largest are shown")
         if len(view.source) > MOST_COMPARED:
             st.caption(f"Only the first {MOST_COMPARED} of the {len(view.source)} chosen sources are drawn.")
     else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -273,3 +274,10 @@ def _counting_otherwise(work: StreamWork, family: type[Sketch]) -> Iterator[str]
         yield (
             "it counts a repeated event once, but this stream counts repeats: it answers only when it is asked by name"
         )
+
+
+def lines_of(previews: Sequence[Preview], settings: Settings, *, as_json: bool) -> list[str]:
+    """What `preview` found, to be printed."""
+    if as_json:
+        return [json.dumps([vars(preview) for preview in previews], ensure_ascii=False, default=str)]
+    return [line for preview in previews for line in preview.lines(settings.streams[preview.stream].unit)]

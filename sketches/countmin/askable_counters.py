@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from sketches.family import Abilities, Askable
 from sketches.hashing import hash_one
 from sketches.papers import ECM_SKETCHES
 from sketches.question import NEEDS_ORDER, Question
+from sketches.records import dataclass
 from sketches.refusals import refuse, refuse_other_mass
 from sketches.threshold import Threshold
 

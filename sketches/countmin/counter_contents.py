@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
@@ -22,6 +22,7 @@ from sketches.decay.functions import LastEvents
 from sketches.event_rules import MAX_TIME
 from sketches.events import Extremes, Kind, Labels
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.special_functions import ndtri
 from sketches.time_ranges import TimeRanges, elapsed
 

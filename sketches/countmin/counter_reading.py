@@ -9,7 +9,7 @@ same of a row of which only the sum is known: a t that is never smaller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Final
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sketches.arrays import Floats, Limits, Words
 from sketches.countmin.counter_contents import CounterContents
 from sketches.question import Question
+from sketches.records import dataclass
 
 Bounds = tuple[float, float, float]  # value, lower, upper
 _AT_LEAST: Final = 2  # values as which one counts: its bound is as sharp as chance allows, and a hash is not chance

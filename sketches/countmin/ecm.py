@@ -9,7 +9,7 @@ and sources are read side by side, and those that are stored together are put si
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
@@ -38,6 +38,7 @@ from sketches.family import Abilities, Sketch
 from sketches.papers import ECM_SKETCHES
 from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit
 

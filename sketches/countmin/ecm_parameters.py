@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from sketches.errors import CorruptError, WaneError
 from sketches.events import Kind
 from sketches.hashing import refuse_seed, salt
 from sketches.question import Counting
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 from sketches.vocabulary import COUNTINGS
 

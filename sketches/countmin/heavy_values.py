@@ -8,7 +8,7 @@ group testing by the rows of the dyadic ranges above them, which are hashed apar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from sketches.countmin.counter_places import ZERO_CODE
 from sketches.countmin.counter_reading import CounterReading
 from sketches.decay.functions import LastEvents
 from sketches.question import DEFAULT_TOP
+from sketches.records import dataclass
 
 _FEW: Final = 64  # dyadic ranges that are followed at least, at each level
 _MANY: Final = 1024  # and at most

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from sketches.errors import CorruptError, IncompatibleError, QuestionError, Wane
 from sketches.event_rules import MAX_TIME
 from sketches.events import Events
 from sketches.hashing import finalise, salt
+from sketches.records import dataclass
 from sketches.special_functions import ndtri
 
 LEVELS: Final = 48

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -31,6 +31,7 @@ from sketches.family import Abilities, Sketch
 from sketches.hashing import finalise_one, hash_one, salt
 from sketches.promise import Built, Promise
 from sketches.question import Counting, Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import COUNTINGS

@@ -12,7 +12,6 @@ Many counters lie side by side (`Logs`), because a Count-Min sketch is made of t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from sketches.arrays import Ints
 from sketches.compiled import njit
 from sketches.errors import EventError
+from sketches.records import dataclass
 
 Keeping = Literal["eh", "dw"]
 Basis = Literal["time", "count"]

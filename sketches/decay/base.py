@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import ClassVar, Final, Self, dataclass_transform
@@ -21,6 +20,7 @@ from sketches.decay import checks
 from sketches.decay.parameters import DURATION, SHARE, Parameter, assignments
 from sketches.durations import SHORTEST
 from sketches.errors import DecayError
+from sketches.records import dataclass
 from sketches.vocabulary import EXAMPLES
 
 MAX_LENGTH: Final = 600  # characters of a decay written out

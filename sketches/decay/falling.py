@@ -8,7 +8,6 @@ cannot be shown within a bounded number of steps is refused. A formula may rise 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from sketches.arrays import Flags, Floats, Ints
 from sketches.decay.formula import OPERATIONS, Formula
 from sketches.decay.slopes import enclose
 from sketches.durations import LONGEST
+from sketches.records import dataclass
 
 ROUNDING: Final = 1e-12
 CANCELLATION: Final = 1e-15

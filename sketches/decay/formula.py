@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from sketches.durations import NUMBER_PATTERN, UNITS, read_quantity, shorten
 from sketches.errors import DecayError
+from sketches.records import dataclass
 
 MAX_LENGTH = 500
 MAX_DEPTH = 32

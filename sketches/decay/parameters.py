@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sketches.decay.checks import LARGEST_WEIGHT
 from sketches.durations import DURATION as DURATION_TEXT
 from sketches.durations import LONGEST, SHORTEST, format_duration, format_number, read_quantity, shorten
 from sketches.errors import DecayError
+from sketches.records import dataclass
 
 if TYPE_CHECKING:
     from sketches.decay.base import Decay

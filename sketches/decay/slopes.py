@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats
+from sketches.records import dataclass
 
 _ULPS: Final = 2.0**-50  # relative: more than numpy's functions are ever off
 _MOST: Final = np.finfo(np.float64).max

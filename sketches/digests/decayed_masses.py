@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from sketches.digests.tallies import changes, mask_of, steps_of, unsteps
 from sketches.encoding.envelope import Reader, Writer
 from sketches.encoding.packing import unzigzag, zigzag
 from sketches.errors import CorruptError
+from sketches.records import dataclass
 
 _DENSE: Final = 4  # a table over all values pays while it has at most so many entries an event
 _BUCKETS: Final = 1 << 16  # a table of so many masses stays in the cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import ClassVar, Final, Self
 
@@ -24,6 +24,7 @@ from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Sketch
 from sketches.hashing import refuse_seed
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable
 from sketches.time_ranges import TimeRanges
 from sketches.units import SECOND, TimeUnit

@@ -7,7 +7,7 @@ events are known to lie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from sketches.digests.dyadic_tree import cover_points, fold
 from sketches.digests.tallies import by_group, changes, grouped, mask_of, numbers, ordered, runs, tally
 from sketches.errors import WaneError
 from sketches.events import Events
+from sketches.records import dataclass
 
 CODE_BITS: Final = 64
 MOST: Final = 1 << 62  # events, or their weight, in one sketch

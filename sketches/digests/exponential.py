@@ -8,7 +8,7 @@ all. An event that arrives late weighs what it would weigh by now.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -34,6 +34,7 @@ from sketches.exponential_parameters import ExponentialParameters
 from sketches.family import Abilities, Sketch
 from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import COUNTINGS

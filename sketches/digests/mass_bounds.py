@@ -19,7 +19,6 @@ subtracted from each other: what is small beside a large mass would be lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -33,6 +32,7 @@ from sketches.encoding.value_codes import greatest_code, least_code, values_of
 from sketches.events import Extremes, Kind, Labels
 from sketches.family import Abilities
 from sketches.question import Counting, Question
+from sketches.records import dataclass
 from sketches.time_ranges import FAINT, Ranges
 
 ROUNDING: Final = 1e-12

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ from sketches.estimate import Curve, Estimate, Item, Series
 from sketches.events import Kind
 from sketches.family import Askable
 from sketches.question import NEEDS_ORDER, Question
+from sketches.records import dataclass
 from sketches.refusals import refuse, refuse_other_mass
 from sketches.threshold import Threshold
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from sketches.encoding.packing import pack, unpack
 from sketches.errors import CorruptError, WaneError
 from sketches.hashing import refuse_seed
+from sketches.records import dataclass
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -14,6 +13,7 @@ import numpy as np
 from sketches.arrays import Column, Flags, Ints
 from sketches.fields import FieldKind
 from sketches.predicate.ranges import RANGES, Range
+from sketches.records import dataclass
 
 Literal = bool | float | str  # what a column is compared with
 

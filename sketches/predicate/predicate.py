@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from sketches.predicate.columns import EVENT_COLUMNS, ColumnType, Literal, Numbe
 from sketches.predicate.parser import parse
 from sketches.predicate.ranges import EVERY_NUMBER, RANGES, Range
 from sketches.predicate.terms import Aggregate, AllOf, ColumnsOf, Comparison, Term, all_of, enclosed
+from sketches.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

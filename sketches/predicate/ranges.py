@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from sketches.arrays import Column, Flags
 from sketches.errors import QuestionError
+from sketches.records import dataclass
 
 _SNAP: Final = 1e-6  # of a step: a bound this close to a multiple of the step is that multiple
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sketches.fields import FieldKind
 from sketches.predicate.columns import EVENT_COLUMNS, ColumnType, columns_with
 from sketches.predicate.predicate import Predicate
+from sketches.records import dataclass
 
 
 @dataclass(frozen=True)

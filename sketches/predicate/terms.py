@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from sketches.arrays import Flags
 from sketches.errors import UnanswerableError
 from sketches.predicate.columns import Literal, Values, type_of
 from sketches.predicate.ranges import RANGES, number_words
+from sketches.records import dataclass
 
 OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _WORDS: Final = {"=": "", "!=": "not ", "<": "below ", "<=": "at most ", ">": "above ", ">=": "at least "}

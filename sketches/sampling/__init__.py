@@ -10,11 +10,12 @@ Read the rooms in this order, and each from the module that its first line names
 - `difference_estimator`: the same sums beside the exact totals
 - `answers`: from sums to each aggregate
 - `groups`: all groups of a split at once
+- `comparison`: the groups of two stretches of time
 - `expiry`: what only `integral` needs
 
 Beside them stand the families themselves (`sample`, `integral`), what all samples can be asked (`askable_sample`), the
-samples of one epoch and of a stream (`epoch_sample`, `ladder_sample`), their bytes (`sample_bytes`), and the widths
-that the planner expects (`expected_widths`).
+samples of one epoch and of a stream (`epoch_sample`,
+`ladder_sample`), their bytes (`sample_bytes`), and the widths that the planner expects (`expected_widths`).
 
 Paper A is Cormode, Tirthapura and Xu 2007, paper B is Cormode, Tirthapura and Xu 2009 (`docs/references.md`).
 """

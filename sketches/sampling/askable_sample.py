@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -10,26 +11,31 @@ from numpy.typing import ArrayLike
 
 from sketches import guarantees
 from sketches.arrays import Ints
+from sketches.changes import Changes, Stretch
 from sketches.decay import DecayClass
 from sketches.decay.functions import LastEvents, NoDecay
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
-from sketches.family import Askable
+from sketches.family import Askable, Splittable
 from sketches.fields import KnownField
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.predicate.columns import EVENT_COLUMNS, OF_FIELDS, ColumnType
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.sampling.answers.curves import all_at_once, quantile_curve, threshold_curve
 from sketches.sampling.answers.estimators import answer
 from sketches.sampling.answers.faint import magnified
 from sketches.sampling.answers.joins import inner_product
 from sketches.sampling.answers.last_events import over_last_events
 from sketches.sampling.answers.rows_seen import rows_seen
+from sketches.sampling.comparison.groupings import grouping_of
+from sketches.sampling.comparison.share_changes import Compared, Side, share_changes
 from sketches.sampling.estimation.field_values import field_of, of_which_known, with_measures
 from sketches.sampling.estimation.horvitz_thompson import largest_unseen
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample
+from sketches.sampling.estimation.quotients import divide
 from sketches.sampling.estimation.side_by_side import side_by_side
 from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.sampling.inclusion.nested_sample import NO_CUT
@@ -153,6 +159,28 @@ class AskableSample(Askable):
     def quantile_curve(self, question: Question, shares: ArrayLike, *, together: bool = False) -> Curve:
         """The whole quantile function, at the question's decay and as-of time."""
         return all_at_once(quantile_curve, self._at(question), shares, together)
+
+    def changes(
+        self,
+        question: Question,
+        columns: Sequence[str],
+        inside: Stretch,
+        outside: Sequence[Stretch],
+        sources: Splittable | None = None,
+    ) -> Changes:
+        sample, confidence = self.asked(question), self.confidence(question)
+        sides = Side(sample, (inside,)), Side(sample, outside)
+        weights = sum(divide(side.expanded, side.expanded.sum(keepdims=True), 0.0) for side in sides)
+        compared = [Compared(grouping_of(sample, column, np.asarray(weights)), *sides) for column in columns]
+        if sources is not None:
+            compared.append(sources.compared(question, inside, outside))
+        found = share_changes(compared, confidence)
+        inside_mass, outside_mass = (side.mass((1.0 + confidence) / 2.0) for side in sides)
+        changes = Changes(found, inside_mass, outside_mass, confidence, guarantees.FROM_SAMPLE, FAMILY)
+        if changes.exact:
+            return replace(changes, guarantee=guarantees.KEPT_ALL)
+        together = guarantees.lists_hold(confidence, together=True)
+        return replace(changes, guarantee=guarantees.clauses(guarantees.FROM_SAMPLE, together))
 
     def _at(self, question: Question) -> Inquiry:
         if isinstance(question.decay, LastEvents):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -19,6 +19,7 @@ from sketches.family import Abilities, Gathered, Sketch
 from sketches.hashing import salt
 from sketches.promise import Built, Promise
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.estimation.restriction import COLUMNS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from sketches.family import Abilities, Sketch
 from sketches.hashing import salt
 from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.sampling.expected_widths import integral_width
 from sketches.sampling.expiry.expiry_sample import NOTHING_SEEN, ExpirySample

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -21,11 +21,13 @@ from sketches.fields import Known, KnownField, known_together
 from sketches.parts import HourTotals, Parts, Segment, SliceLengths
 from sketches.promise import Built, Promise
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.refusals import mergeable
 from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.estimation.restriction import COLUMNS
 from sketches.sampling.expected_widths import sample_width
+from sketches.sampling.groups.class_shares import classes_over_time
 from sketches.sampling.groups.split_sample import SplitSample, split_by_field
 from sketches.sampling.inclusion.batches import in_order, newest_first, rows_worth_keeping, trim, with_fine
 from sketches.sampling.inclusion.ladder import NO_CUT, Codes, Cuts, LadderRows
@@ -246,6 +248,8 @@ class Sample(Sketch):
     def by_field(cls, askable: AskableSample, name: str) -> SplitSample:
         found: SplitSample = askable.sample.splits.get(name, lambda: split_by_field(askable, name))
         return found
+
+    classes_over_time = staticmethod(classes_over_time)
 
     @property
     def _facts(self) -> Facts:

@@ -8,7 +8,7 @@ names; `docs/wire-format.md` has the layout.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -22,6 +22,7 @@ from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME, MAX_VALUE, MOST_FIELDS
 from sketches.events import Extremes, Kind, Labels
 from sketches.fields import FieldKind, Known, KnownField, name_fault
+from sketches.records import dataclass
 from sketches.sampling.askable_sample import FAMILY
 from sketches.sampling.inclusion.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows
 from sketches.sampling.inclusion.ladder_parameters import LadderParameters

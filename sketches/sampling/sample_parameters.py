@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.hashing import refuse_seed
+from sketches.records import dataclass
 from sketches.special_functions import bdtrc, ndtri
 from sketches.units import TimeUnit
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from sketches.predicate import (
 )
 from sketches.predicate.columns import type_of
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 from store.audit.raw_files import field_column
 from store.serving.resolving import in_moments

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents
 from sketches.event_rules import MAX_TIME
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 from store.audit.conditions import Condition, RawColumns
 

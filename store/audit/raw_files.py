@@ -15,7 +15,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from sketches.event_rules import ROLES, PlainColumn
 from sketches.events import Kind
 from sketches.fields import FieldKind
 from sketches.question import Counting
+from sketches.records import dataclass
 from sketches.registry import FAMILIES
 from sketches.units import SECOND, TimeUnit
 from store.database import StoreError, connected

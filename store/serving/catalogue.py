@@ -7,12 +7,11 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import duckdb
 import numpy as np
 
 from sketches.arrays import Ints
@@ -23,9 +22,11 @@ from sketches.family import Scope
 from sketches.fields import FieldKind
 from sketches.formatting import listed
 from sketches.holdings import Holdings
+from sketches.records import dataclass
 from sketches.suggestions import did_you_mean
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
+from store.engine import duckdb
 from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, scope_of, spans_epochs
 from store.packed_sources import read_sources
 from store.schema import check, name_of_commit

@@ -8,9 +8,9 @@ from operator import itemgetter
 from sys import intern
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 
+from store.engine import duckdb
 from store.packed_ledger import open_ledger
 
 _READ: Final = {"runs": ("stream", "rows", "rejected"), "files": ("run", "stream", "oldest", "newest")}  # of the ledger

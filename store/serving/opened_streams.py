@@ -7,9 +7,10 @@ not by a name in a message either.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sketches.events import Kind
+from sketches.records import dataclass
 from store.serving.cached_reads import CachedReads, Key
 from store.serving.catalogue import Catalogue
 from store.serving.selection import Selection

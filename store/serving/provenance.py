@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from sketches.arrays import Ints
 from sketches.estimate import Estimate, Split
 from sketches.formatting import counted, limit_texts, listed, number_text, numbered_moment_text, size_text
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.sentences import sentence
 from sketches.units import TimeUnit
 from store.keys import Span

@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import duckdb
-
 from sketches.durations import format_duration
 from sketches.errors import CorruptError, WaneError
 from sketches.estimate import Estimate
@@ -21,6 +19,7 @@ from sketches.question import Question
 from sketches.registry import FAMILIES, family_of, load
 from sketches.units import TimeUnit
 from store.database import WAIT, connected
+from store.engine import duckdb
 from store.keys import ALL_EPOCHS, is_in_parts
 from store.packed_ledger import open_ledger
 from store.packed_sources import read_sources

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-import duckdb
 import numpy as np
 
 from sketches.durations import human_duration
@@ -15,6 +14,7 @@ from sketches.family import Sketch
 from sketches.promise import DEFAULT_DELTA, DEFAULT_EPSILON
 from sketches.registry import FAMILIES
 from sketches.special_functions import ndtri
+from store.engine import duckdb
 from store.serving.catalogue import StoredStream
 from store.serving.epoch_holdings import holdings_of
 

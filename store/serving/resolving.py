@@ -16,7 +16,7 @@ import numpy as np
 from sketches.decay import Decay
 from sketches.decay.weighed_time import weighed_time
 from sketches.errors import UnanswerableError
-from sketches.estimate import Curve, Estimate, Series, Split
+from sketches.estimate import Curve, Estimate, Series, Split, SplitSeries
 from sketches.event_rules import PlainColumn
 from sketches.events import Kind
 from sketches.measured_types import fitting, number_in
@@ -27,7 +27,7 @@ from sketches.units import TimeUnit
 from store.serving.catalogue import StoredStream, check_known
 from store.serving.timeline import read_moment
 
-Numbers = TypeVar("Numbers", Estimate, Series, Curve, Split)
+Numbers = TypeVar("Numbers", Estimate, Series, Curve, Split, SplitSeries)
 
 
 def counting_of(held: StoredStream) -> Counting:

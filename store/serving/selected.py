@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sketches.arrays import Ints
+from sketches.arrays import Floats, Ints, Rows
 from sketches.errors import QuestionError, UnanswerableError
-from sketches.estimate import Estimate, Item, Series
+from sketches.estimate import Estimate, Item, Series, SplitSeries
 from sketches.family import Askable, Splittable
 from sketches.list_choices import confidence_left_out, widened
 from sketches.predicate import Predicate
@@ -73,6 +74,20 @@ def splittable(selection: Selection, by: str) -> Splittable:
         known = families_with("by_source")
         raise UnanswerableError(f"family {selection.family!r} does not answer by source; {known}")
     return selection.whole.by_source(selection.sources, selection.repeats)
+
+
+def over_time(selected: Selected, by: str, as_of: ArrayLike, listed: Rows) -> SplitSeries:
+    """The answers of some groups, by number, at many times: at each time all intervals hold together."""
+    (selection,) = selected.selections
+    return selected.told(splittable(selection, by).over_time(selected.question, as_of, listed))
+
+
+def classes_over_time(selected: Selected, as_of: Ints, edges: Floats) -> tuple[SplitSeries, Provenance]:
+    """The share of the values in each class between two edges, and beyond them, at many times."""
+    start = time.perf_counter()
+    selection = selected.selections[0]
+    found = family_of(selection.family).classes_over_time(askable_of(selection), selected.question, as_of, edges)
+    return found, selected.provenance(as_of, start)
 
 
 def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import NamedTuple
-
-import duckdb
 
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.event_rules import Repeats
 from sketches.events import Kind
 from sketches.family import Askable, Gathered, Scope, Sketch
+from sketches.records import dataclass
 from sketches.registry import FAMILIES, family_of, load
 from store.database import connected
+from store.engine import duckdb
 from store.keys import WHOLE_STREAM, Epoch, is_in_parts, scope_of
 from store.serving.catalogue import Catalogue, Gap, StoredStream, catalogue_in
 from store.serving.stream_sketches import StreamSketch, read_stream_sketch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from sketches.formatting import counted, limit_texts, number_text
 from sketches.predicate import Among, Comparison, Missing, Term
 from sketches.predicate.ranges import number_words
 from sketches.predicate.terms import all_of, any_of
+from sketches.records import dataclass
 from sketches.registry import FAMILIES, families_with
 from sketches.units import TimeUnit
 from store.serving.catalogue import StoredStream

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sketches.arrays import Flags, Floats
 from sketches.estimate import Group, Split
+from sketches.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -199,6 +199,10 @@ class Store:
             found[group] = replace(series, confidence=split.split.confidence)
         return found, split
 
+    def by_group(self, stream: str, question: Question, sources: Sequence[str] = ()) -> Selected:
+        """The loaded sketches that answer a question for many groups of events at once."""
+        return self._select(stream, question, sources, family_by_source(self.catalogue(stream).stream(stream)))
+
     def threshold_curve(
         self,
         stream: str,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
-
-import duckdb
 
 from sketches.errors import CorruptError, UnanswerableError
 from sketches.event_rules import Repeats
 from sketches.family import Askable, Gathered, Sketch, Splittable
 from sketches.recent import Recent
+from sketches.records import dataclass
 from sketches.registry import family_of, load
+from store.engine import duckdb
 from store.keys import WHOLE_STREAM, Epoch, Span
 from store.serving.catalogue import Gap, StoredStream
 

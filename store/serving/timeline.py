@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,6 +14,7 @@ from sketches.arrays import Flags, Ints
 from sketches.decay import Decay
 from sketches.errors import QuestionError
 from sketches.event_rules import MAX_TIME
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 from store.keys import Span
 from store.serving.catalogue import Gap, StoredStream

@@ -6,13 +6,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
 from sketches.formatting import size_text
+from sketches.records import dataclass
 from store.database import WAIT, StoreError, connected, copy_of, remove_unfinished, write_new
 from store.schema import TABLES, check, migrate
 

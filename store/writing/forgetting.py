@@ -8,13 +8,14 @@ takes the place of the old one: all of it happens or nothing, and no byte of wha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import duckdb
 
 from sketches.event_rules import MAX_TIME
 from sketches.formatting import counted
+from sketches.records import dataclass
 from sketches.registry import FAMILIES
 from store.database import WAIT, StoreError, abandon, connected
 from store.keys import is_in_parts

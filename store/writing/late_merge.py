@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import duckdb
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.family import Sketch
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.registry import FAMILIES, load, union
 from store.database import StoreError
 from store.keys import Epoch

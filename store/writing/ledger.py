@@ -9,13 +9,13 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import duckdb
 import pyarrow as pa
 
+from sketches.records import dataclass
 from store.database import WAIT, StoreError, connected
 from store.packed_ledger import open_ledger, pack_ledger, unpack_ledger
 from store.schema import check, migrate

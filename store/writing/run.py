@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sketches.family import Sketch
+from sketches.records import dataclass
 from sketches.registry import FAMILIES
 from sketches.units import SECOND, TimeUnit
 from store.database import StoreError

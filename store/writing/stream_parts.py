@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +18,7 @@ from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME
 from sketches.family import Sketch
 from sketches.parts import Parts, Segment
+from sketches.records import dataclass
 from sketches.registry import FAMILIES, load
 from store.keys import WHOLE_STREAM, Epoch, Span
 from store.writing.late_merge import load_new, merge_all, repeats_between

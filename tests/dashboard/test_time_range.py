@@ -79,3 +79,16 @@ def test_a_click_takes_its_time_and_a_double_click_goes_back(view: View) -> None
     assert view.settle().number == newest
     area.dblclick(force=True)
     assert drawn_until(view, whole[-1]) == whole
+
+
+def test_a_box_on_changes_marks_what_is_to_be_explained(view: View) -> None:
+    """The mark is in the address, and a link to it shows the same."""
+    view.open("changes", stream="calls", aggregate="count", decay=DECAY)
+    view.page.get_by_text("Which part of the chart shall be explained?").wait_for()
+    draw_box(view, 0.4, 0.6, "changes")
+    view.page.wait_for_url(re.compile("mark-start=.*mark-end="))
+    told = view.page.get_by_text(re.compile("sources and values")).first
+    told.wait_for()
+    text = told.inner_text()
+    view.page.reload()
+    view.page.get_by_text(text).wait_for()

@@ -18,7 +18,7 @@ from sketches.question import Question
 from store import Store
 from tests.support import dashboard_stores
 
-PAGES = ("explore", "leaderboard", "distribution", "top_values", "compare", "health", "audit")
+PAGES = ("explore", "leaderboard", "distribution", "top_values", "panels", "changes", "compare", "health", "audit")
 NEWEST = max(int(rows.t.max()) for rows in dashboard_stores.calls().values())  # event of the small store's calls
 
 

@@ -20,6 +20,7 @@ _PATIENCE: Final = 300.0  # seconds, of which a start takes some ten
 _LOOK: Final = 1.0  # seconds between looks
 _WAITS: Final = "launch_gateway"  # the function of pyspark
 _FOLDER, _JAVA = "conn_info_dir", "proc"  # what it calls the folder of that file, and the process
+_FOUND: Final = "gateway_port"  # and what it has read of the file, before it removes the folder itself
 
 
 class NoAnswerError(Exception):
@@ -38,7 +39,7 @@ def bounded_wait(patience: float = _PATIENCE) -> Iterator[None]:
         while frame is not None and frame.f_code.co_name != _WAITS:
             frame = frame.f_back
         folder = None if frame is None else frame.f_locals.get(_FOLDER)
-        if frame is None or folder is None:
+        if frame is None or folder is None or _FOUND in frame.f_locals:
             return
         if not Path(folder).is_dir():
             why.append(f"somebody removed {folder}, in which Java would have said where it is")

@@ -1,18 +1,11 @@
 """The values with the largest shares, with intervals that hold for all values at once: listed, unlisted and unseen.
 
-A list picks the largest of very many estimates, and the largest are often too large by chance. An interval that holds
-for a value picked beforehand is therefore too narrow for one that the sample picked. Here the error probability α is
-dealt out among *all* values of the stream in proportion to their true shares: a value of share s may be missed with
-probability α·s. The shares add up to 1, so some value is missed with probability at most α, however many values there
-are and whether or not the sample holds them. The true share is not known, but a limit is where it stops being possible:
-the lower limit is the greatest s whose test at level α·s/2 rejects all that is smaller, and the upper one likewise.
-Common values so get nearly the interval of a single question, and a value that was sampled once gets no more from
-below than what the sampled event itself weighs.
+A list picks the largest of very many estimates, and the largest are often too large by chance. So the error probability
+is dealt out among all values of the stream (`sketches.sampling.answers.dealt_limits`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -23,15 +16,14 @@ from sketches.errors import UnanswerableError
 from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.question import DEFAULT_TOP
+from sketches.records import dataclass
+from sketches.sampling.answers.dealt_limits import dealt_lower, dealt_upper
 from sketches.sampling.estimation.horvitz_thompson import sums_by_value
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
-from sketches.sampling.estimation.intervals import Total, Unseen, least_share, most_share
+from sketches.sampling.estimation.intervals import Total, Unseen
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.quotients import divide
 
-_STEPS_UP: Final = 8  # of a lower limit; each step is safe, and more of them change less than a thousandth
-_SETTLED: Final = 1e-4  # of a lower limit: where a step adds no more, it is the last
-_STEPS_DOWN: Final = 3  # of an upper limit; it swings around its place, so an odd number ends on the safe side
 _ONE_BY_ONE: Final = 64  # unlisted values whose limits are computed each by itself; the others share one
 
 
@@ -109,8 +101,8 @@ def _listed(inquiry: Inquiry, groups: _Groups, listed: Rows, used: Rows) -> Esti
         lower = upper = value
         unlisted = float(groups.masses[others].max(initial=0.0) / whole.value[0])
     else:
-        lower = np.fmin(_lower(part, _own(inquiry, listed), whole, tail), value)
-        upper = np.fmax(_upper(part, whole, tail), value)
+        lower = np.fmin(dealt_lower(part, _own(inquiry, listed), whole, tail), value)
+        upper = np.fmax(dealt_upper(part, whole, tail), value)
         rest = max(1.0 - float(lower.sum()), 0.0)  # all shares together are 1
         unlisted = min(_most_unlisted(groups, others, whole, tail), rest)
     sample = inquiry.sample
@@ -122,37 +114,6 @@ def _listed(inquiry: Inquiry, groups: _Groups, listed: Rows, used: Rows) -> Esti
     if not items:
         return Estimates(np.array([0.0]), np.array([0.0]), np.array([unlisted]), used, unlisted=unlisted)
     return Estimates(value[:1], lower[:1], upper[:1], used, items, unlisted)
-
-
-def _lower(part: Total, own: Floats, whole: Total, tail: float) -> Floats:
-    """Lower limits of shares, each missed with probability `tail` times the share.
-
-    From below: while the limit is too small its tail is too, and the next limit is larger but never too large. A value
-    weighs at least what its own sampled rows do.
-    """
-    rest = whole.without(part)
-    own = np.maximum(own, part.certain)
-    least = own / (own + rest.upper(tail * own / whole.value))
-    limit = least
-    for _ in range(_STEPS_UP):
-        before, tails = limit, tail * limit
-        limit = np.maximum(least_share(part, rest, tails), least)
-        if (limit - before <= _SETTLED * before).all():
-            break
-    return limit
-
-
-def _upper(part: Total, whole: Total, tail: float) -> Floats:
-    """Upper limits of shares, each missed with probability `tail` times the share.
-
-    A limit that is too small has too large a tail, so the next one is too large: every second one is safe.
-    """
-    rest = whole.without(part)
-    limit = np.maximum(part.value, np.broadcast_to(whole.unseen, part.value.shape)) / (whole.value + whole.unseen)
-    for _ in range(_STEPS_DOWN):
-        tails = tail * np.minimum(limit, 1.0)
-        limit = most_share(part, rest, tails)
-    return limit
 
 
 def _most_unlisted(groups: _Groups, others: Flags, whole: Total, tail: float) -> float:
@@ -170,7 +131,7 @@ def _most_unlisted(groups: _Groups, others: Flags, whole: Total, tail: float) ->
     sums = sums[:, scores >= 0.0]
     columns.append(sums.max(axis=1, initial=0.0, keepdims=True))  # at least as large as each of those left
     part = _total(np.concatenate(columns, axis=1), groups.unseen)
-    return float(np.minimum(_upper(part, whole, tail), 1.0).max())
+    return float(np.minimum(dealt_upper(part, whole, tail), 1.0).max())
 
 
 def _own(inquiry: Inquiry, listed: Rows) -> Floats:

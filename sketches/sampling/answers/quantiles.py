@@ -9,13 +9,13 @@ sweep, and limits move outwards to the next checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
+from sketches.records import dataclass
 from sketches.sampling.estimation.horvitz_thompson import FEW_TIMES, MANY_ROWS, MOST_ERROR, sums_by_value
 from sketches.sampling.estimation.intervals import Total, Unseen, share_bounds
 from sketches.sampling.estimation.poisson_sample import PoissonSample

@@ -6,13 +6,14 @@ just not. An event may have any a and any b from 0 on, so what an unseen one may
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from sketches.arrays import Floats
 from sketches.errors import UnanswerableError
+from sketches.records import dataclass
 from sketches.sampling.estimation.field_values import with_measures
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample

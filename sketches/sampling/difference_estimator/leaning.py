@@ -17,7 +17,6 @@ most that an unseen event could have left (`sketches.sampling.estimation.quotien
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from sketches.arrays import Flags, Floats, Ints, Limits, distinct_sorted
 from sketches.decay import Decay
 from sketches.events import Kind
 from sketches.predicate import Range
+from sketches.records import dataclass
 from sketches.sampling.difference_estimator.residuals import LeanRows, Residuals, residuals
 from sketches.sampling.difference_estimator.slice_tree import FINE_TOLERANCE, TOLERANCE, SliceTree, Steps, of_groups
 from sketches.sampling.difference_estimator.steps import added_by

@@ -14,7 +14,6 @@ The sums without totals come along: what was kept with certainty, what was sampl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -23,6 +22,7 @@ import numpy as np
 
 from sketches.arrays import Floats, Ints, Rows, ranges
 from sketches.decay import Decay
+from sketches.records import dataclass
 from sketches.sampling.difference_estimator.slice_tree import Cover, Parts, SliceTree
 from sketches.sampling.difference_estimator.steps import added_by
 from sketches.units import TimeUnit

@@ -19,7 +19,6 @@ time: each row's part of them is Lagrange's polynomial at its age. `SliceTree.we
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
 
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Flags, Floats, Ints, Rows, product, ranges
 from sketches.decay import Decay
+from sketches.records import dataclass
 from sketches.sampling.difference_estimator.steps import mean_between
 from sketches.units import TimeUnit
 

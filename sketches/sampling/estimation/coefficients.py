@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from sketches.arrays import Floats, Ints, Rows
 from sketches.recent import Recent
+from sketches.records import dataclass
 from sketches.sampling.estimation.time_tree import TimeTree
 
 _LEAF: Final = 64  # rows of a smallest chunk

@@ -11,13 +11,13 @@ There are two ways to compute them, and `sketches.sampling.estimation.inquiry` p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.decay import Decay
+from sketches.records import dataclass
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.intervals import Total, Unseen
 from sketches.sampling.estimation.piecewise_decay import FINE_TOLERANCE, TOLERANCE

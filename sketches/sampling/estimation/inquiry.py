@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from sketches.estimate import Item
 from sketches.events import Kind
 from sketches.hashing import hash_one
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.horvitz_thompson import (
     FEW_TIMES,

@@ -15,13 +15,13 @@ All functions broadcast over arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats
+from sketches.records import dataclass
 from sketches.special_functions import gammainccinv, gammaincinv, ndtri
 
 _TABLE_FROM: Final = 0.5  # shapes of the gamma distribution between which quantiles are read off a table

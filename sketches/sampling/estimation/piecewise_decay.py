@@ -8,7 +8,6 @@ prefix sums give its part of a decayed sum at once (`sketches.sampling.estimatio
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
 from sketches.decay import Decay
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 
 TOLERANCE: Final = 1e-4  # relative to f, where f is above NEGLIGIBLE; for many as-of times

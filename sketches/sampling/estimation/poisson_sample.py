@@ -9,7 +9,7 @@ time, and another decay costs one dot product.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from sketches.events import Kind, Labels
 from sketches.fields import Fields, Known
 from sketches.predicate import Predicate, Range
 from sketches.recent import Recent
+from sketches.records import dataclass
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.field_values import Measures, with_values
 from sketches.sampling.estimation.restriction import matching, restricted
@@ -272,6 +273,17 @@ class PoissonSample:
         """Row numbers in the order of groups and, within each, of values."""
         assert self.codes is not None
         return self.by_value[np.argsort(self.codes[self.by_value], kind="stable")]
+
+    @cached_property
+    def values_by_group(self) -> Floats:
+        """The values in the order of groups and, within each, of values."""
+        return self.values[self.by_group_and_value].astype(np.float64)
+
+    @cached_property
+    def coefficients_by_group(self) -> Floats:
+        """`weight_coefficients` in that order, a row each for certain part, sampled part and variance."""
+        found = np.concatenate([self.weight_coefficients.linear, self.weight_coefficients.squared])
+        return found[:, self.by_group_and_value]
 
     @cached_property
     def sorted_values(self) -> Floats:

@@ -8,12 +8,12 @@ quantile, with the largest deviation that an unseen event could have made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats
+from sketches.records import dataclass
 from sketches.sampling.estimation.intervals import Total, gamma_quantile
 
 _DOUBLINGS: Final = 24

@@ -13,7 +13,6 @@ jumps there or the as-of time lies inside, are left to be added row by row. All 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows, product
 from sketches.decay import Decay
+from sketches.records import dataclass
 from sketches.units import TimeUnit
 
 NODES: Final = 5  # ages at which f is known in a chunk

@@ -8,7 +8,6 @@ as-of time lies, are added row by row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Floats, Ints, Rows, product
 from sketches.decay import Decay
+from sketches.records import dataclass
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.horvitz_thompson import cover_error
 from sketches.sampling.estimation.piecewise_decay import TOLERANCE

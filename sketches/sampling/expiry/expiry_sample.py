@@ -24,7 +24,6 @@ iff some level keeps it, and its expiries are computed again when they are neede
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -34,6 +33,7 @@ from numpy.typing import NDArray
 from sketches.arrays import Column, Ints, Words
 from sketches.events import Events
 from sketches.hashing import event_hashes
+from sketches.records import dataclass
 from sketches.sampling.expiry.integral_decay import IntegralDecay, ages_at, without_empty_levels
 from sketches.sampling.expiry.survivors import Survivors
 from sketches.sampling.inclusion.nested_sample import NO_CUT, distinct_order, starts_of

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sketches import guarantees
@@ -14,6 +12,7 @@ from sketches.events import Extremes, Kind, Labels
 from sketches.hashing import hash_one
 from sketches.predicate import Numbers, Predicate, Range
 from sketches.question import DEFAULT_TOP, Question
+from sketches.records import dataclass
 from sketches.sampling.expiry.survivors import Copies, Selection, Survivors, at_least, matching
 
 SUMS = frozenset({"sum", "count", "range-sum", "correlated-sum", "correlated-count"})

@@ -7,7 +7,6 @@ scale 1 there is no θ: under `none` and windows that is exact, under other deca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from sketches.decay import Decay
 from sketches.decay.base import DecayClass
 from sketches.event_rules import MAX_TIME, MAX_WEIGHT
 from sketches.hashing import finalise
+from sketches.records import dataclass
 from sketches.sampling.inclusion.nested_sample import NO_CUT, starts_of
 from sketches.sampling.inclusion.range_sample import FALL, FALL_INDEX, PRIME, deepest_level
 from sketches.units import TimeUnit

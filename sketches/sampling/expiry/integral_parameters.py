@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from sketches.decay import Decay, parse_decay
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, DecayError, WaneError
 from sketches.question import Counting
+from sketches.records import dataclass
 from sketches.sampling.expiry.integral_decay import MOST_UNITS, IntegralDecay, zero_or_one
 from sketches.sampling.sample_parameters import SampleParameters
 from sketches.vocabulary import COUNTINGS

@@ -10,13 +10,13 @@ the copies, and so is each limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from sketches.arrays import Column, Flags, Floats, Limits, Rows, places
+from sketches.records import dataclass
 from sketches.special_functions import gammaincinv
 
 _SHARE_ROUNDING: Final = 1e-12  # a cumulated share this close below φ, relatively, has reached it

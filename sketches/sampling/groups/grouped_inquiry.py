@@ -6,13 +6,13 @@ each group; whatever is made of sums and works on arrays serves both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
 
 from sketches.arrays import Column, Floats, Ints, Rows
+from sketches.records import dataclass
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.horvitz_thompson import MOST_UNSEEN, DecayFactors, Sums
 from sketches.sampling.estimation.inquiry import Inquiry

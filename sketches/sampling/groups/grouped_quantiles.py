@@ -60,10 +60,9 @@ def _cumulated(inquiry: GroupedInquiry, scale: Floats) -> tuple[Rows, Floats, Fl
     order, decayed = sample.by_group_and_value, inquiry.factors[0]
     assert sample.codes is not None
     factors = (decayed.factors / scale[sample.codes])[order]
-    linear, squared = sample.weight_coefficients.linear, sample.weight_coefficients.squared
-    columns = np.concatenate([linear, squared])[:, order] * factors
+    columns = sample.coefficients_by_group * factors
     columns[2] *= factors
-    return inquiry.bounds(), sample.values[order].astype(np.float64), np.cumsum(columns, axis=1)
+    return inquiry.bounds(), sample.values_by_group, np.cumsum(columns, axis=1)
 
 
 def _at(values: Floats, places: Rows) -> Floats:

@@ -6,12 +6,13 @@ with f of each row, and added up by source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
+from sketches.records import dataclass
 from sketches.sampling.difference_estimator.leaned_answers import ENOUGH, ROUNDING
 from sketches.sampling.difference_estimator.leaning import LeanedSums, most_rows
 from sketches.sampling.estimation.inquiry import Estimates

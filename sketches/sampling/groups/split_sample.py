@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Ints, Rows, distinct_sorted
+from sketches.arrays import Ints, Rows, distinct_sorted, ranges
+from sketches.changes import Stretch
 from sketches.decay.functions import LastEvents
-from sketches.errors import UnanswerableError
-from sketches.estimate import Group, Split
+from sketches.errors import QuestionError, UnanswerableError
+from sketches.estimate import Group, Split, SplitSeries
 from sketches.family import Splittable
 from sketches.fields import FieldColumn, FieldKind
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.sampling.askable_sample import FAMILY, AskableSample
+from sketches.sampling.comparison.groupings import Grouping
+from sketches.sampling.comparison.share_changes import Compared, Side
 from sketches.sampling.estimation.field_values import field_of
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.groups.grouped_answers import grouped_answer
@@ -40,26 +45,13 @@ class SplitSample(Splittable):
 
     def answer(self, question: Question) -> Split:
         """The answer of every group; all intervals hold together, and with how large a group may be unseen."""
-        if isinstance(question.decay, LastEvents):
-            raise UnanswerableError(
-                f"{question.decay.spec} reaches back to another time in every group: ask for a window of time"
-            )
+        self._refuse_last(question)
         askable = self.askable
         as_of, confidence = askable.as_of(question), askable.confidence(question)
         askable.refuse_lost(question, as_of)
-        more = 1 if self.all_named else 2  # all that a list leaves out, and groups that nothing was seen of
-        threshold = question.threshold
-        more += threshold is not None and not threshold.own
-        each = 1.0 - (1.0 - confidence) / (len(self.names) + more)
-        inquiry = GroupedInquiry(
-            sample=askable.asked(question),
-            question=question,
-            as_of=np.array([as_of]),
-            confidence=each,
-            share_error=askable.parameters.epsilon,
-            complete_since=self.complete_since,
-        )
-        found = grouped_answer(inquiry) if threshold is None else self._above(inquiry, threshold)
+        each = self._each(question)
+        inquiry = self._inquiry(question, as_of, each)
+        found = self._found(inquiry)
         together = guarantees.lists_hold(confidence, together=True)
         unseen = 0.0 if self.all_named else _unseen_share(inquiry)
         exact = unseen == 0.0 and bool(((found.lower == found.upper) | np.isnan(found.value)).all())
@@ -76,6 +68,70 @@ class SplitSample(Splittable):
             as_of=as_of,
             unseen_share=unseen,
         )
+
+    def over_time(self, question: Question, as_of: ArrayLike, listed: Rows) -> SplitSeries:
+        self._refuse_last(question)
+        moments, each, some = np.asarray(as_of, np.int64), self._each(question), self.of(listed)
+        self.askable.refuse_lost(question, int(moments.min(initial=self.askable.as_of(question))))
+        found = [some._found(some._inquiry(question, moment, each)) for moment in moments.tolist()]
+        if not found:
+            raise QuestionError("as_of is empty; a series needs at least one time")
+        value, lower, upper = (
+            np.stack([getattr(one, name) for one in found], axis=1) for name in ("value", "lower", "upper")
+        )
+        confidence = self.askable.confidence(question)
+        together = guarantees.lists_hold(confidence, together=True)
+        guarantee = guarantees.clauses(guarantees.FROM_SAMPLE, together)
+        return SplitSeries(some.names, moments, value, lower, upper, confidence, guarantee, FAMILY)
+
+    def of(self, listed: Rows) -> SplitSample:
+        """Some of the groups, by number, in this order."""
+        sample = self.askable.sample
+        assert sample.codes is not None
+        bounds = np.searchsorted(sample.codes, np.arange(len(self.names) + 1))
+        rows, codes = ranges(bounds[listed], bounds[listed + 1])
+        totals = sample.totals
+        if totals is not None:
+            place = np.full(len(self.names), -1, np.int64)
+            place[listed] = np.arange(len(listed))
+            totals = totals._replace(slices=totals.slices.renumbered(place))
+        some = replace(sample.take(rows), codes=codes, totals=totals)
+        names = tuple(self.names[at] for at in listed.tolist())
+        return replace(
+            self, askable=replace(self.askable, sample=some), names=names, complete_since=self.complete_since[listed]
+        )
+
+    def compared(self, question: Question, inside: Stretch, outside: Sequence[Stretch]) -> Compared:
+        sample = self.askable.asked(question)
+        assert sample.codes is not None
+        grouping = Grouping("source", len(self.names), self.names.__getitem__, sample.codes, self.complete_since)
+        return Compared(grouping, Side(sample, (inside,)), Side(sample, outside))
+
+    def _refuse_last(self, question: Question) -> None:
+        if isinstance(question.decay, LastEvents):
+            raise UnanswerableError(
+                f"{question.decay.spec} reaches back to another time in every group: ask for a window of time"
+            )
+
+    def _each(self, question: Question) -> float:
+        """The confidence of each interval by itself with which all hold together."""
+        more = 1 if self.all_named else 2  # all that a list leaves out, and groups that nothing was seen of
+        more += question.threshold is not None and not question.threshold.own
+        return 1.0 - (1.0 - self.askable.confidence(question)) / (len(self.names) + more)
+
+    def _inquiry(self, question: Question, as_of: int, each: float) -> GroupedInquiry:
+        return GroupedInquiry(
+            sample=self.askable.asked(question),
+            question=question,
+            as_of=np.array([as_of]),
+            confidence=each,
+            share_error=self.askable.parameters.epsilon,
+            complete_since=self.complete_since,
+        )
+
+    def _found(self, inquiry: GroupedInquiry) -> Estimates:
+        threshold = inquiry.question.threshold
+        return grouped_answer(inquiry) if threshold is None else self._above(inquiry, threshold)
 
     def _above(self, inquiry: GroupedInquiry, threshold: Threshold) -> Estimates:
         """The answers above a threshold that is an aggregate: of all events, or of those of each group."""

@@ -19,7 +19,7 @@ that are newer than one time for the whole stream (`fine`): there π is 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Column, Flags, Floats, Ints, Rows, Words
 from sketches.fields import Fields
+from sketches.records import dataclass
 from sketches.sampling.inclusion.sampling_number import exponents, probability_below, weight_levels
 
 LEVELS: Final = 96  # an event of weight 2^40 and the least u is in level 95

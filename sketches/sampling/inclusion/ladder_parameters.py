@@ -4,12 +4,12 @@ it."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.hashing import refuse_seed
+from sketches.records import dataclass
 from sketches.sampling.inclusion.sampling_number import DEFAULT_BITS, FEWEST_BITS, MOST_BITS
 from sketches.special_functions import ndtri
 from sketches.units import TimeUnit

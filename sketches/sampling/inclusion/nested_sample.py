@@ -19,7 +19,6 @@ in `tests/sketches/sampling/inclusion/test_nested_sample.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from sketches.arrays import Column, Floats, Ints, Words
 from sketches.compiled import njit
 from sketches.events import Events
 from sketches.hashing import event_hash
+from sketches.records import dataclass
 from sketches.sampling.inclusion.range_sample import (
     LEVEL_PROBABILITY,
     LEVELS,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
 from sketches.arrays import Floats, Ints, distinct_sorted
 from sketches.events import Extremes
 from sketches.predicate import Range
+from sketches.records import dataclass
 from sketches.sampling.inclusion.ladder import Cuts
 from sketches.sampling.inclusion.nested_sample import NestedSample
 from sketches.sampling.inclusion.range_sample import LEVEL_PROBABILITY, LEVELS

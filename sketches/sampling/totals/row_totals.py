@@ -7,7 +7,6 @@ their oldest slices grow longer where they would take more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from sketches.arrays import Ints, Rows
 from sketches.encoding.envelope import Reader, Writer
 from sketches.events import Events, Extremes
 from sketches.parts import HourTotals, SliceLengths
+from sketches.records import dataclass
 from sketches.sampling.inclusion.ladder import NO_CUT, Codes
 from sketches.sampling.totals.known_totals import KnownTotals
 from sketches.sampling.totals.slice_totals import NEVER, ROWS, VALUE, WEIGHT, SliceTotals, hour_length

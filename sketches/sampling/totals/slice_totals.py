@@ -15,7 +15,7 @@ before which nothing was counted. Where there is no entry, no row came.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
 from sketches.encoding.byte_planes import read_planes, write_planes
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
+from sketches.records import dataclass
 from sketches.sampling.inclusion.ladder import NO_CUT
 from sketches.units import TimeUnit
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlglot import exp
 
 from sketches.predicate import ColumnType, Predicate, StreamColumns
 from sketches.question import Question
+from sketches.records import dataclass
 from sketches.suggestions import did_you_mean
 from sketches.vocabulary import EVENTS
 from store.serving.sql.clauses import Part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from sketches.arrays import Flags, Floats, Rows
 from sketches.errors import UnanswerableError
 from sketches.estimate import Estimate, Series, Split, trade_places
 from sketches.formatting import calendar_time, counted, number_text, numbered_moment_text
+from sketches.records import dataclass
 from sketches.sentences import sentence
 from sketches.units import TimeUnit
 from store.serving.catalogue import StoredStream

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from sqlglot import exp
 
+from sketches.records import dataclass
 from store.serving.sql.text import Text, only
 
 WHERE: Final = "WHERE"

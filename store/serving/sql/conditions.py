@@ -7,13 +7,13 @@ interval leaves open: between the two lie the rows that are undecided.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from sqlglot import exp
 
 from sketches.arrays import Flags, Floats
+from sketches.records import dataclass
 from store.serving.sql.text import Text
 from store.serving.sql.values import number
 

@@ -6,10 +6,11 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from sketches.formatting import limit_texts, number_text
+from sketches.records import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from sqlglot import TokenType, exp
 from sketches.arrays import Ints
 from sketches.decay import parse_decay
 from sketches.predicate import EVERY_EVENT
+from sketches.records import dataclass
 from sketches.suggestions import did_you_mean
 from sketches.units import TimeUnit
 from sketches.vocabulary import COUNTINGS

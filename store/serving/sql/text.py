@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from sqlglot import Dialect, ParseError, TokenError, TokenType, exp, parser, tokens
 from sqlglot.tokenizer_core import Token
 
 from sketches.errors import DecayError, QuestionError, UnanswerableError, WaneError
+from sketches.records import dataclass
 
 LONGEST: Final = 10_000  # characters of a statement
 MOST_WORDS: Final = 2_000

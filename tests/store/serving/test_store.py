@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 
@@ -23,7 +22,7 @@ from sketches.countmin.ecm import Ecm
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.sampling.estimation.horvitz_thompson import TOLERANCE
 from sketches.units import SECOND, TimeUnit
-from store import EpochSketches, Store, StoreError, commit
+from store import EpochSketches, Store, StoreError, commit, database
 from tests.support.coverage import Tally, questions_for
 from tests.support.oracle import DECAYS, Oracle, aggregates_for, random_question
 from tests.support.stores import (
@@ -78,7 +77,7 @@ class Reads:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
-        self._count(patch, duckdb, "connect", lambda _: 1)
+        self._count(patch, database.duckdb, "connect", lambda _: 1)
         self._count(patch, store.serving.selection, "_fetch", lambda found: sum(len(rows) for rows in found.values()))
         self._count(patch, store.serving.selection, "_load_epoch", lambda _: 1)
         self._count(patch, store.serving.selection, "_together", lambda _: 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import app
+from dashboard import app, wording
 from sketches.question import Question
 from tests.support import dashboard_stores
 from tests.support.pages import charts, column, fine, opened, widget
@@ -55,3 +55,29 @@ def test_files_that_may_not_be_read_are_said(own: Path, tmp_path: Path) -> None:
     shown = " ".join(text.value for text in test.markdown)
     assert "is outside the folders that Audit may read" in shown.replace("\\", "")
     assert not test.button
+
+
+@pytest.mark.parametrize("where", ["", "value >= 60 and weight < 8"])
+def test_the_audit_compares_every_group_of_a_split(small: Path, where: str) -> None:
+    """Each listed source beside its exact answer, under the same filter."""
+    from tests.support.oracle import Oracle
+
+    test = fine(opened(small, "audit", decay="none", where=where, by="source"))
+    widget(test, "button", "Check against the raw files").click().run()
+    (frame,) = [one.value for one in fine(test).dataframe if "inside" in one.value.columns]
+    rows = dashboard_stores.calls()
+    assert sorted(frame["source"]) == sorted(rows)
+    for name, exact in zip(frame["source"], frame["exact"], strict=True):
+        some = rows[name]
+        if where:
+            some = some.take((some.v >= 60) & (some.w < 8))
+        assert exact == written_number(Oracle(some).answer(Question("sum")))
+    assert list(frame["inside"]).count("yes") >= len(rows) - 1
+    assert any("By source" in one.value for one in test.markdown)
+    answers = app.shared_answers(str(small))
+    answers._exact.close()  # type: ignore[union-attr]
+    answers._exact = None
+
+
+def written_number(exact: float) -> str:
+    return wording.estimated(exact, exact, exact, "weight")

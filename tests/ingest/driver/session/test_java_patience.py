@@ -55,6 +55,20 @@ def test_a_wait_has_an_end(tmp_path: Path) -> None:
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+def test_a_folder_that_pyspark_removes_itself_is_not_missed(tmp_path: Path) -> None:
+    """Once Java has said where it is, the start goes on, however long: Java was killed in the middle of it."""
+
+    def launch_gateway(conn_info_dir: str) -> None:
+        gateway_port = 7
+        until = time.monotonic() + 1.3
+        while time.monotonic() < until:
+            time.sleep(0.05)
+        assert gateway_port == 7
+
+    with bounded_wait():
+        launch_gateway(str(tmp_path / "removed"))
+
+
 def test_other_errors_stay_what_they_are() -> None:
     with pytest.raises(FileNotFoundError), bounded_wait():
         raise FileNotFoundError("another file")
