@@ -40,7 +40,7 @@ def board_menu(folder: BoardFolder, name: str, board: Board, content: str) -> No
             st.rerun()
     with st.popover("Remove this board", icon=":material/delete:", width="stretch"):
         st.markdown(f"The file of **{wording.safe(name)}** is removed for good.")
-        if st.button("Remove it", key=f"remove {key}", type="primary"):
+        if st.button("Remove it", key=f"remove {key}"):
             _done(lambda: folder.remove(name, content))
             st.query_params.pop("board", None)
             st.rerun()

@@ -46,12 +46,12 @@ class Chart {
     this.plot.setAttribute("aria-label", `${alt}. Press T for the numbers.`);
     this.width = this.root.clientWidth;
     this.config ??= this.settings(bare);
-    const drawn = Plotly.react(this.plot, data, themed(layout, this.root, this.width), this.config);
+    this.drawn = Plotly.react(this.plot, data, themed(layout, this.root, this.width), this.config);
     if (!this.heard) {
       listen(this);
       this.heard = true;
     }
-    drawn.then(() => this.plot.dispatchEvent(new CustomEvent("wane-drawn")));
+    this.drawn.then(() => this.plot.dispatchEvent(new CustomEvent("wane-drawn")));
     writeNumbers(this);
   }
 
@@ -78,13 +78,14 @@ class Chart {
   fit() {
     if (!this.text || !this.root.clientWidth || this.root.clientWidth === this.width) return;
     this.width = this.root.clientWidth;
-    Plotly.relayout(this.plot, { width: this.width });
+    this.drawn = Plotly.relayout(this.plot, { width: this.width });
   }
 
   close() {
     this.resized.disconnect();
-    Plotly.purge(this.plot);
     this.root.remove();
+    const forget = () => Plotly.purge(this.plot);
+    this.drawn?.then(forget, forget); // Plotly may still be about to draw it again, with other margins
   }
 }
 

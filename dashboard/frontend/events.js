@@ -1,5 +1,23 @@
 // What a hand does on a chart, told to the server: a click on a point, a box, a box with the shift key, a double click.
 const SECOND_CLICK = 300; // milliseconds within which a second click makes a double one
+const NEAR = 20; // pixels from the pointer, within which a point is meant
+
+// The point whose place across is nearest to the pointer. Plotly looks for it every 50 ms at most, and after a redraw
+// where the pointer was before: a click that comes just then would be told with a point from there.
+function nearest(plot, event) {
+  const { xaxis } = plot._fullLayout;
+  const place = event.clientX - plot.getBoundingClientRect().left - xaxis._offset;
+  let [found, distance] = [undefined, NEAR];
+  for (const trace of plot._fullData) {
+    if (trace.visible !== true || trace.hoverinfo === "skip") continue;
+    trace.x.forEach((x, at) => {
+      const away = Math.abs(xaxis.d2p(x) - place);
+      if (away > distance || !Number.isFinite(trace.y[at])) return;
+      [found, distance] = [{ curveNumber: trace.index, pointIndex: at, x, y: trace.y[at] }, away];
+    });
+  }
+  return found;
+}
 
 export function listen(chart) {
   const { plot } = chart;
@@ -19,7 +37,8 @@ export function listen(chart) {
     else if (asked("box")) tell({ box: [{ x }] });
   });
   plot.on("plotly_click", (event) => {
-    const point = event.points[0];
+    const across = plot._fullLayout.hovermode === "x";
+    const point = across ? nearest(plot, event.event) : event.points[0];
     if (!asked("points") || point === undefined || waiting !== null || doubled()) return;
     const clicked = {
       curve_number: point.curveNumber,

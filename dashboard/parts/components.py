@@ -315,12 +315,12 @@ def _without_formula(cell: Any) -> Any:
 def same_on_the_command_line(view: View, store: Any, family: str = "", *, split: bool = False) -> None:
     """The command that gives the same number; `family` is the one that gave it, where wane would pick another.
 
-    It is drawn once it is opened: the browser needs 0.3 s for the colours of the first code.
+    It is drawn once it is opened.
     """
     shown = st.expander("The same on the command line", icon=":material/terminal:", key="command", on_change="rerun")
     if shown.open:
         with shown:
-            st.code(command(view, store, family, split=split), language="bash", wrap_lines=True)
+            st.code(command(view, store, family, split=split), language=None, wrap_lines=True)
 
 
 def footer(provenance: Provenance, answers: AnswerCache) -> None:

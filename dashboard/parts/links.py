@@ -59,7 +59,7 @@ def box(links: Mapping[str, str], key: str) -> None:
     with st.container(key=f"link-box-{key}"):
         st.code(links[chosen or FOLLOW], language=None, wrap_lines=True)
         # the script in `dashboard.server` copies the text above it: only a click itself may do so
-        if st.button("Copy link", icon=":material/content_copy:", key=f"copy-link-{key}", type="primary"):
+        if st.button("Copy link", icon=":material/content_copy:", key=f"copy-link-{key}"):
             st.caption("It is copied.")
 
 

@@ -70,7 +70,7 @@ def empty(title: str, text: str, code: str = "") -> None:
         st.markdown(f"### {title}")
         st.markdown(text)
         if code:
-            st.code(code, language="bash", wrap_lines=True)
+            st.code(code, language=None, wrap_lines=True)
 
 
 def no_events(stream: StoredStream) -> None:

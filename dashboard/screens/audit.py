@@ -55,7 +55,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
             f"This reads {counted(raw.rows, 'row')} of {counted(len(raw.present), 'file')} into memory, asks them in "
             f"plain SQL, and puts {DOTS} exact answers on the chart."
         )
-        if not st.button("Check against the raw files", type="primary", icon=":material/fact_check:"):
+        if not st.button("Check against the raw files", icon=":material/fact_check:"):
             return
         st.session_state[key] = True
         st.rerun()

@@ -65,12 +65,10 @@ def test_a_click_takes_its_time_and_a_double_click_goes_back(view: View) -> None
     view.page.wait_for_url(re.compile("start=.*end="))
     times = drawn_until(view, range_of(view)[1].removesuffix("Z"))
     area = view.page.locator(".st-key-figure-explore .nsewdrag").first
-    area.hover(force=True)
-    view.page.locator(".hoverlayer .axistext").first.wait_for()
-    area.click(force=True)
+    area.click(force=True)  # at once after the redraw, while Plotly still has the point under the pointer before
     view.page.wait_for_url(re.compile("as-of="))
     at = parse_qs(urlsplit(view.page.url).query)["as-of"][0].removesuffix("Z")
-    assert at in times[1:-1]
+    assert at in times[98:102]  # the middle
     assert view.figure()["data"][-1]["x"][-1] == times[-1]
     assert "the number" in view.figure()["annotations"]
     agrees(view)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from dashboard import wording
@@ -39,12 +39,18 @@ PAGES = {
     "Leaderboard": "leaderboard",
     "Distribution": "distribution",
     "Top values": "top-values",
+    "Panels": "panels",
+    "Changes": "changes",
     "Compare": "compare",
     "Boards": "board",
     "Health": "health",
     "Audit": "audit",
 }
 WINDOW: dict[str, Any] = {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
+IN_COLOUR = """scheme => {  // and no longer on its way to it
+    const told = getComputedStyle(document.querySelector('.stApp')).backgroundColor.match(/\\d+/g).map(Number);
+    return (told[0] < 128) === (scheme === 'dark') && !document.getAnimations().some(one => one instanceof CSSTransition);
+}"""
 PATIENCE = 60_000  # ms until a slow page has failed
 
 
@@ -190,8 +196,13 @@ class View:
         return self
 
     def to(self, name: str) -> View:
-        """Choose a page in the navigation at the top."""
-        self.page.get_by_test_id("stTopNavLink").filter(has_text=name).click()
+        """Choose a page in the navigation at the top, or in its menu of those for which there is no room."""
+        link = self.page.locator("[data-testid=stTopNavLink]:not([inert] *)").filter(has_text=name)
+        more = self.page.get_by_text(re.compile(r"^\d+ more$")).first
+        link.or_(more).first.wait_for()
+        if not link.count():
+            more.click()
+        link.first.click()
         self.page.wait_for_url(re.compile(rf"/{PAGES[name]}(\?|$)"))
         return self.settle()
 
@@ -321,14 +332,17 @@ class View:
         assert self.page.get_by_test_id("stException").count() == 0
         assert self.page.evaluate("window.__hacked") is None
 
-    def usable(self) -> None:
+    def usable(self, schemes: tuple[Literal["light", "dark"], ...] = ("light",)) -> None:
         """Nobody is shut out of the page by what axe-core finds: contrast, names, roles, order."""
         import axe_playwright_python
 
         self.page.evaluate(Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text() + ";0")
-        found = self.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-        told = [(one["id"], node["html"][:200], node["failureSummary"]) for one in found for node in one["nodes"]]
-        assert told == [], f"{self.page.url}: {told}"
+        for scheme in schemes:
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.wait_for_function(IN_COLOUR, arg=scheme)
+            found = self.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+            told = [(one["id"], node["html"][:200], node["failureSummary"]) for one in found for node in one["nodes"]]
+            assert told == [], f"{self.page.url}, {scheme}: {told}"
 
     def close(self) -> None:
         self.page.close()
