@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.support.paths import ROOT
 PACKAGES = ("sketches", "store", "ingest", "dashboard", "demo")
 LONGEST_MODULE = 400  # lines
 LONGEST_FUNCTION = 60
+LARGEST_ROOM = 25  # modules in one folder; those of `sketches` itself have their order in pyproject.toml
 RIDDLES = (
     r"could not be read back is none",
     r"what is none is noted",
@@ -63,6 +65,21 @@ def test_modules_and_functions_are_short() -> None:
                 if length > LONGEST_FUNCTION:
                     long.append(f"{name_of(file)}: {node.name} has {length} lines")
     assert long == []
+
+
+def test_rooms_are_small() -> None:
+    """No folder has more modules side by side than a newcomer looks through: it is split into rooms before."""
+    modules_of = Counter(file.parent for file in modules() if file.name != "__init__.py")
+    del modules_of[ROOT / "sketches"]
+    assert {name_of(room): count for room, count in modules_of.items() if count > LARGEST_ROOM} == {}
+
+
+def test_frozen_dataclasses_are_records() -> None:
+    """In `sketches` and `store`, which a question imports, `sketches.records` makes them: it costs a tenth."""
+    made = re.compile(r"^\s*from dataclasses import .*\bdataclass\b", re.MULTILINE)
+    may_change = {"sketches/countmin/window_counter.py", "sketches/records.py"}
+    files = [file for package in ("sketches", "store") for file in (ROOT / package).rglob("*.py")]
+    assert {name_of(file) for file in files if made.search(file.read_text())} - may_change == set()
 
 
 @pytest.mark.parametrize("package", ["store", "ingest", "dashboard"])

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from sketches import Estimate, Events, Question
+from sketches import Ecm, Estimate, Events, Question
 from sketches.arrays import Ints
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
@@ -20,11 +20,11 @@ from sketches.digests.qdigest import QDigest
 
 DAY: Final = 86_400
 ORDERS: Final = ("in order", "a tenth late", "at random")
-HALF_LIFE: Final = 21_600
 DECAY: Final = "exp:half_life=6h"
 ULPS: Final = 1e-11  # what sums of decayed masses may be off by, on both sides
 Order = Literal["in order", "a tenth late", "at random"]
 Merged = Histogram | QDigest | Exponential
+DELTA: Final = 0.05  # of `ecm`
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,13 @@ class Arrivals:
         weights = (rng.random(rows) ** 4 * 100).astype(np.int64)
         values = rng.lognormal(5.0, 1.5, rows).astype(np.int64)
         return cls(np.sort(rng.integers(0, span, rows)), values, weights)
+
+    @classmethod
+    def of_keys(cls, rows: int, seed: int, *, span: int = DAY) -> Arrivals:
+        """Skewed keys, each of which counts once."""
+        rng = np.random.default_rng([seed, 22])
+        times = np.sort(rng.integers(0, span, rows))
+        return cls(times, rng.zipf(1.3, rows) % 500, np.ones(rows, np.int64))
 
     def take(self, rows: Any) -> Arrivals:
         return Arrivals(self.times[rows], self.values[rows], self.weights[rows])
@@ -74,6 +81,30 @@ def checked(sketch: Merged, arrivals: Arrivals, questions: int = 12) -> float:
     if isinstance(sketch, QDigest):
         return _qdigest(sketch, arrivals, questions)
     return _exponential(sketch, arrivals, questions)
+
+
+def checked_ecm(sketch: Ecm, arrivals: Arrivals, questions: int = 12) -> tuple[float, float]:
+    """Counts are never outside, frequencies but with probability δ; how wide both are in the mean, of what was asked.
+
+    Frequencies are of the three most frequent keys, as of now and the past.
+    """
+    times, newest, missed = arrivals.times, int(arrivals.times[-1]), 0
+    sums, shares = [], []
+    for as_of in (newest, int(np.quantile(times, 0.6))):
+        for length in _lengths(arrivals, questions):
+            seen, window = (times <= as_of) & (as_of - times < length), f"window:{length}s"
+            exact = int(np.count_nonzero(seen))
+            width = _holds(sketch.answer(Question("count", window, as_of=as_of)), exact)
+            if as_of == newest and exact:
+                sums.append(width / exact)
+            for key in (1, 2, 3) if exact else ():
+                estimate = sketch.answer(Question("frequency", window, value=key, as_of=as_of))
+                share = np.count_nonzero(arrivals.values[seen] == key) / exact
+                missed += not estimate.lower - ULPS <= share <= estimate.upper + ULPS
+                if as_of == newest:
+                    shares.append(estimate.upper - estimate.lower)
+    assert missed <= 2.0 * DELTA * len(shares)
+    return float(np.mean(sums)), float(np.mean(shares))
 
 
 def _lengths(arrivals: Arrivals, questions: int) -> list[int]:
@@ -141,18 +172,19 @@ def _exponential(sketch: Exponential, arrivals: Arrivals, questions: int) -> flo
     times, values, epsilon, widest = arrivals.times, arrivals.values, sketch.parameters.epsilon, 0.0
     by_weight = sketch.parameters.counting == "weight"
     load = arrivals.weights if by_weight else np.ones(len(times), np.int64)
-    decayed = load * 0.5 ** ((int(times[-1]) - times) / HALF_LIFE)
+    half_life, decay = sketch.parameters.decay.half_age, sketch.parameters.decay
+    decayed = load * 0.5 ** ((int(times[-1]) - times) / half_life)
     whole = float(decayed.sum())
     thresholds = np.unique(np.quantile(values, np.linspace(0.0, 1.0, 5 * questions)).astype(np.int64)).tolist()
-    for later in (0, 3 * HALF_LIFE):
-        faded, as_of = 0.5 ** (later / HALF_LIFE), int(times[-1]) + later
+    for later in (0, int(3 * half_life)):
+        faded, as_of = 0.5 ** (later / half_life), int(times[-1]) + later
         for tau in thresholds:
-            asked = Question("correlated-sum" if by_weight else "correlated-count", DECAY, tau=tau, as_of=as_of)
+            asked = Question("correlated-sum" if by_weight else "correlated-count", decay, tau=tau, as_of=as_of)
             width = _holds(sketch.answer(asked), faded * float(decayed[values >= tau].sum()), ULPS)
             assert width <= (epsilon + ULPS) * faded * whole
             widest = max(widest, width / (faded * whole))
     for phi in (0.1, 0.5, 0.99):
-        asked = Question("quantile", DECAY, phi=phi, counting=sketch.parameters.counting)
+        asked = Question("quantile", decay, phi=phi, counting=sketch.parameters.counting)
         _ranked(values, decayed, sketch.answer(asked).value, phi, epsilon)
     return widest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, reduce
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,8 @@ from sketches.errors import CorruptError
 
 DAY: Final = 86_400
 ROUNDING: Final = 1e-9
+GOLDEN: Final = Path(__file__).resolve().parent.parent.parent / "golden"
+LABELS: Final = ("", "naïve café", "日本語", "👩‍🔬 lab", "tab\tand\nnewline", "/index.html")  # of its keys
 SPREADS: Final = ("in order", "late", "at random")
 DECAYS: Final = ("none", "window:1h", "window:7h", "exp:half_life=2h", "poly:alpha=1.5,unit=10m", "last:500")
 
@@ -78,6 +81,24 @@ def test_the_runs_of_a_day_cost_no_room(parts: int) -> None:
     for sketch in merged:
         assert sketch.kept <= 1.3 * batch.kept
         assert sketch.nbytes <= 1.3 * batch.nbytes
+
+
+@pytest.mark.parametrize(("how", "parts", "most"), [("in order", 2400, 1.5), ("late", 240, 2.0)])
+def test_a_year_of_runs_and_late_arrivals_cost_little_width(how: str, parts: int, most: float) -> None:
+    """2,400 runs in order at most 1.5 times the width of one batch, and 1.3 times its room; a tenth late 2 times."""
+    rows = rows_of(6, 12_000)
+    part = spread(6, how, 12_000, parts)
+    batch = built(rows, slice(None), epsilon=0.05)
+    merged = reduce(lambda stored, new: stored.merge(new), [built(rows, part == n, epsilon=0.05) for n in range(parts)])
+    widths = {}
+    for sketch in (batch, merged):
+        shares = [width(sketch, "frequency", decay="window:3h", value=value) for value in (1, 2, 3)]
+        sums = [width(sketch, "sum", decay=f"window:{hours}h") for hours in (1, 3, 7, 12, 20)]
+        widths[id(sketch)] = np.array([np.mean(shares), np.mean(sums)])
+    assert (widths[id(merged)] <= most * widths[id(batch)]).all()
+    if how == "in order":
+        assert merged.kept <= 1.3 * batch.kept
+        assert merged.nbytes <= 1.3 * batch.nbytes
 
 
 def cut_entries(logs: Logs, counter: int, times: Ints) -> tuple[Floats, Floats]:
@@ -164,6 +185,38 @@ def test_inserted_singly_nothing_is_lost() -> None:
         exact = np.count_nonzero(rows[0] > rows[0][-1] - 3600 * hours)
         assert found.lower <= exact <= found.upper
         assert found.upper - found.lower <= 2 * sketch.parameters.window_error * exact + ROUNDING
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("ecm-aggregated-v*.bin")), ids=lambda path: path.stem)
+def test_bytes_of_every_format_merge(path: Path) -> None:
+    """Golden bytes, aggregated or not, merged with new ones and themselves: sums never miss, and wear no further."""
+    old = Ecm.from_bytes(path.read_bytes())
+    number = np.arange(600, dtype=np.int64)  # the events of the file: `tests/sketches/test_golden.py`
+    numbers = number * number % 997
+    golden = (1_700_000_000 + number * 7919 % 3600, np.array(LABELS, object)[numbers % 6], 1 + numbers**2 % 7)
+    rng, whole, held = np.random.default_rng(8), old, [golden]
+    missed = asked = 0
+    for _ in range(5):
+        times, keys = 1_700_000_000 + rng.integers(0, 7200, 300), np.array(LABELS, object)[rng.zipf(1.5, 300) % 6]
+        held += [(times, keys, rng.integers(0, 9, 300)), golden]
+        whole = Ecm.from_bytes(whole.insert(Events.of(np.arange(300), *held[-2])).merge(old).to_bytes())
+        assert whole.depth == old.depth
+        t, v, w = (np.concatenate(columns) for columns in zip(*held, strict=True))
+        counted = [whole.logs, *(one.logs for one in whole.aggregates)]
+        assert sum(int(logs.totals()[-1]) for logs in counted) == w.sum()
+        for as_of in (int(t.max()), 1_700_002_000):
+            for minutes in (1, 7, 20, 45, 200):
+                seen = (t <= as_of) & (t > as_of - 60 * minutes)
+                found = whole.answer(Question("sum", f"window:{minutes}m", as_of))
+                assert found.lower - ROUNDING <= w[seen].sum() <= found.upper + ROUNDING
+                for key in LABELS if seen.any() else ():
+                    asked_of = Question("frequency", f"window:{minutes}m", as_of, value=key, counting="weight")
+                    found = whole.answer(asked_of)
+                    share = w[seen & (v == key)].sum() / w[seen].sum()
+                    missed += not found.lower - ROUNDING <= share <= found.upper + ROUNDING
+                    asked += 1
+    assert asked > 200
+    assert missed <= 0.2 * asked  # δ of the file
 
 
 def test_merged_logs_as_bytes() -> None:

@@ -75,18 +75,25 @@ def test_exponential_digests_of_either_mass(counting: Literal["events", "weight"
     checked(sketch, arrivals)
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("histogram-weights-v*.bin")), ids=lambda path: path.stem)
-def test_bytes_of_every_format_merge_within_the_promise(path: Path) -> None:
+OLD: Final = {"histogram-weights": 1500, "qdigest-integers": 800, "exponential-numbers": 1000}  # events in each file
+
+
+@pytest.mark.parametrize(
+    ("path", "rows"),
+    [(path, rows) for name, rows in OLD.items() for path in sorted(GOLDEN.glob(f"{name}-v*.bin"))],
+    ids=lambda one: one.stem if isinstance(one, Path) else "",
+)
+def test_bytes_of_every_format_merge_within_the_promise(path: Path, rows: int) -> None:
     """Golden bytes, whatever could be folded in their time, merged again and again: at most ε wide, never outside."""
-    old = Histogram.from_bytes(path.read_bytes())
-    number = np.arange(1500, dtype=np.int64)
+    old: Merged = load(path.read_bytes())  # type: ignore[assignment]
+    number = np.arange(rows, dtype=np.int64)
     times, numbers = 1_700_000_000 + number * 7919 % 3600, number * number % 997
     golden = Arrivals(times, numbers, 1 + numbers**2 % 7)  # the events of the file: `tests/sketches/test_golden.py`
-    whole, held, epsilon = old, [golden], old.parameters.epsilon
+    whole, held = old, [golden]
     for seed in range(6):
         more = Arrivals.of(400, seed, span=3600)
         held.append(Arrivals(1_700_000_000 + more.times, more.values, more.weights))
-        whole = whole.merge(Histogram.build(held[-1].events(), epsilon=epsilon, seed=old.parameters.seed)).merge(old)
+        whole = load(whole.insert(held[-1].events()).to_bytes()).merge(old)
         held.append(golden)
         columns = (np.concatenate([getattr(one, name) for one in held]) for name in ("times", "values", "weights"))
         both = Arrivals(*columns)
