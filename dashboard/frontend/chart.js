@@ -1,7 +1,7 @@
 // A chart that stays where it is while its numbers change: Plotly redraws it in place.
 //
 // Streamlit's own chart is made anew whenever a number changes, which takes several times as long, and loses a click
-// that comes meanwhile. `dashboard/chart.py` sends what is drawn here.
+// that comes meanwhile. `dashboard/parts/chart.py` sends what is drawn here.
 import "./plotly.js";
 import { listen } from "./events.js";
 import { toggleNumbers, writeNumbers } from "./numbers.js";

@@ -68,28 +68,6 @@ def test_a_chart_has_a_text_and_a_table_of_its_numbers(view: View) -> None:
     table.wait_for(state="detached")
 
 
-def test_no_click_on_a_switch_is_lost(view: View) -> None:
-    """200 clicks, most of them during a redraw: the switch ends where they lead, and so does the address."""
-    view.open(stream="calls", aggregate="mean", decay="exp:half_life=2h", by="device")
-    switch = (
-        view.page.get_by_role("switch", name="The smallest first")
-        .or_(view.page.get_by_role("checkbox", name="The smallest first"))
-        .first
-    )
-    label = view.page.get_by_text("The smallest first", exact=True)
-    for number in range(1, 201):
-        label.click()
-        view.page.wait_for_timeout(7 * number % 130)
-        if number % 20 == 19:
-            view.settle()
-            view.page.wait_for_function("() => location.search.includes('smallest=on')", timeout=5_000)
-            assert switch.is_checked(), number
-        if number % 20 == 0:
-            view.settle()
-            view.page.wait_for_function("() => !location.search.includes('smallest=on')", timeout=5_000)
-            assert not switch.is_checked(), number
-
-
 def test_the_decay_moves_figure_and_number(view: View) -> None:
     """Slider, family, preset, formula and text each change figure and number to what `wane query` says."""
     view.open(**FIRST_VIEW)

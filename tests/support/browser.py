@@ -47,10 +47,11 @@ PAGES = {
     "Audit": "audit",
 }
 WINDOW: dict[str, Any] = {"viewport": {"width": 1440, "height": 1000}, "timezone_id": "UTC"}
-IN_COLOUR = """scheme => {  // and no longer on its way to it
+IN_COLOUR = """scheme => {
     const told = getComputedStyle(document.querySelector('.stApp')).backgroundColor.match(/\\d+/g).map(Number);
-    return (told[0] < 128) === (scheme === 'dark') && !document.getAnimations().some(one => one instanceof CSSTransition);
+    return (told[0] < 128) === (scheme === 'dark');
 }"""
+AT_ONCE = "*, *::before, *::after { transition: none !important }"  # no colour on its way to another
 PATIENCE = 60_000  # ms until a slow page has failed
 
 
@@ -202,6 +203,7 @@ class View:
         link.or_(more).first.wait_for()
         if not link.count():
             more.click()
+            link = self.page.get_by_test_id("stTopNavDropdownLink").filter(has_text=name)
         link.first.click()
         self.page.wait_for_url(re.compile(rf"/{PAGES[name]}(\?|$)"))
         return self.settle()
@@ -337,6 +339,7 @@ class View:
         import axe_playwright_python
 
         self.page.evaluate(Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text() + ";0")
+        self.page.add_style_tag(content=AT_ONCE)
         for scheme in schemes:
             self.page.emulate_media(color_scheme=scheme)
             self.page.wait_for_function(IN_COLOUR, arg=scheme)
