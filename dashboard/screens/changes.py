@@ -209,7 +209,7 @@ def _compared(answers: AnswerCache, view: View, stream: StoredStream, found: Cha
         "A filled mark has changed beyond chance, a hollow one cannot be told from chance. The shares are of "
         f"{'the weight of ' if _by_weight(view, stream) else ''}the events of the time itself, whatever the decay is: "
         "the intervals hold what the raw events would say, and *changed* also allows for how few events there are, as "
-        "if each came independently of the others."
+        "if each came independently of the others. An event that several sources report counts for each of them."
     )
     components.footer(found.provenance, answers)
     components.exports("changes", lambda: (head, rows), found.as_dict)

@@ -38,6 +38,7 @@ class Side:
 
     sample: PoissonSample  # with the weights by which events count
     stretches: Sequence[Stretch]
+    shared: bool = False  # rows of one event may be in several groups: it has come, or not, in all of them at once
 
     @cached_property
     def rows(self) -> Rows:
@@ -68,6 +69,22 @@ class Side:
         """The columns added up for each group."""
         codes, groups = grouping.codes[self.rows], grouping.groups
         return np.stack([np.bincount(codes, column, groups) for column in self._columns])
+
+    @cached_property
+    def groups_each(self) -> Ints:
+        """In how many groups the event of each row is."""
+        if not self.shared:
+            return np.ones(len(self.rows), np.int64)
+        _, event, groups = np.unique(self.sample.hashes[self.rows], return_inverse=True, return_counts=True)
+        return np.asarray(groups[event])
+
+    @property
+    def whole(self) -> Floats:
+        """The columns added up over all groups. What an event counts in k groups has k² times its variance, k of them
+        for each of its rows."""
+        certain, expanded, variance, squared, own = self._columns
+        each = self.groups_each
+        return np.array([[one.sum()] for one in (certain, expanded, variance * each, squared * each, own)])
 
     def unseen(self, complete_since: Ints | None) -> tuple[Floats, Floats]:
         """The most that an event which was not sampled counts, of each group or of any: over π, and its 1 - π."""
@@ -158,7 +175,7 @@ class _Limited(NamedTuple):
 
 def _limits(side: Side, grouping: Grouping, sums: Floats, chosen: Rows, tail: float) -> _Limited:
     """The shares of the chosen groups on one side, with both intervals."""
-    whole_sums = sums.sum(axis=1, keepdims=True)
+    whole_sums, most_groups = side.whole, int(side.groups_each.max(initial=1))
     if whole_sums[1, 0] <= 0.0:
         unknown, zero, one = np.full(len(chosen), np.nan), np.zeros(len(chosen)), np.ones(len(chosen))
         return _Limited(Shares(unknown, zero, one, zero, one), 1.0)
@@ -173,8 +190,8 @@ def _limits(side: Side, grouping: Grouping, sums: Floats, chosen: Rows, tail: fl
         whole_sums[0],
         whole_sums[1] - whole_sums[0],
         whole_sums[2],
-        contribution[[largest]],
-        spread[[largest]],
+        most_groups * contribution[[largest]],
+        most_groups**2 * spread[[largest]],
     )
     value = expanded / whole_sums[1]
     if whole.exact[0]:
@@ -186,7 +203,7 @@ def _limits(side: Side, grouping: Grouping, sums: Floats, chosen: Rows, tail: fl
         Total(np.zeros_like(mass), mass, squares, most, np.square(most))
         for mass, squares, most in (
             (expanded, by_chance, np.maximum(of_chosen, side.largest)),
-            (whole_sums[1], whole_sums[3], np.maximum(contribution[[largest]], side.largest)),
+            (whole_sums[1], whole_sums[3], most_groups * np.maximum(contribution[[largest]], side.largest)),
         )
     )
     least = np.fmin(dealt_lower(free, np.full(len(chosen), _SMALLEST * whole_sums[1, 0]), free_whole, tail), lower)

@@ -105,7 +105,7 @@ class SplitSample(Splittable):
         sample = self.askable.asked(question)
         assert sample.codes is not None
         grouping = Grouping("source", len(self.names), self.names.__getitem__, sample.codes, self.complete_since)
-        return Compared(grouping, Side(sample, (inside,)), Side(sample, outside))
+        return Compared(grouping, Side(sample, (inside,), shared=True), Side(sample, outside, shared=True))
 
     def _refuse_last(self, question: Question) -> None:
         if isinstance(question.decay, LastEvents):

@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import re
 import signal
-import threading
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from ingest.driver.session.java_patience import NoAnswerError, bounded_wait
+from tests.support.paths import ROOT
+
+START = """
+import shutil, sys, tempfile, threading, time
+from pathlib import Path
 from ingest.driver.session.spark import SparkError, spark_session
+
+tempfile.tempdir = sys.argv[1]
+
+def clean():
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        if taken := list(Path(sys.argv[1]).glob("wane-spark-*/tmp*")):
+            shutil.rmtree(taken[0], ignore_errors=True)
+            return
+
+threading.Thread(target=clean).start()
+try:
+    with spark_session("local[1]"):
+        print("it started")
+except SparkError as error:
+    print(error)
+"""
 
 
 @pytest.mark.slow
-def test_a_cleaner_that_takes_the_file_of_a_start_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the real pyspark, and a Java that never says where it is: the run hung, and kept others waiting."""
+def test_a_cleaner_that_takes_the_file_of_a_start_ends_it(tmp_path: Path) -> None:
+    """With the real pyspark, and a Java that never says where it is: the run hung, and kept others waiting.
+
+    In a process of its own: where Spark runs already, nothing would start, and the session of other tests would end.
+    """
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\nexec sleep 60\n")
     java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-
-    def clean() -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            time.sleep(0.05)
-            if taken := list((tmp_path / "tmp").glob("wane-spark-*/tmp*")):
-                shutil.rmtree(taken[0], ignore_errors=True)
-                return
-
-    cleaner = threading.Thread(target=clean)
-    cleaner.start()
-    with pytest.raises(SparkError, match=r"did not start: somebody removed .*tmp"), spark_session("local[1]"):
-        pass
-    cleaner.join()
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(tmp_path / "tmp")],
+        cwd=ROOT,
+        env=os.environ | {"JAVA_HOME": str(tmp_path / "java")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert re.search(r"did not start: somebody removed .*tmp", done.stdout), done.stdout + done.stderr
 
 
 def launch_gateway(conn_info_dir: str) -> None:
