@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sketches.arrays import Ints, Levels, Words, frozen
 from sketches.digests.dyadic_tree import cover_points, fold
-from sketches.digests.tallies import by_group, changes, grouped, mask_of, numbers, ordered, runs, tally
+from sketches.digests.tallies import by_group, by_range, changes, grouped, mask_of, numbers, ordered, runs, tally
 from sketches.errors import WaneError
 from sketches.events import Events
 from sketches.records import dataclass
@@ -100,10 +100,8 @@ class Forest:
         node_tree = np.zeros(len(starts), np.int64)
         node_tree[belongs] = np.repeat(np.arange(len(trees)), np.diff(bounds))
         if codes is None:
-            made, total, mass = len(starts), np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
-            np.add.at(total, belongs, counts)
-            np.add.at(mass, belongs, sums)
-            none, low = np.zeros(made, np.uint64), np.zeros(made, np.uint8)
+            total, mass = by_range(belongs, len(starts), counts, sums)
+            none, low = np.zeros(len(starts), np.uint64), np.zeros(len(starts), np.uint8)
             return cls(trees[node_tree], starts, heights, none, low, total, mass).gathered()
         if len(order) == 0:
             table = np.zeros(shape.span, np.int64)
@@ -118,9 +116,7 @@ class Forest:
         )
         assert shape.value_share is not None
         code, code_height, cell = cover_points(limits, values, counts, sums, CODE_BITS, shape.value_share, False)
-        total, mass = np.zeros(len(code), np.int64), np.zeros(len(code), np.int64)
-        np.add.at(total, cell, counts)
-        np.add.at(mass, cell, sums)
+        total, mass = by_range(cell, len(code), counts, sums)
         owner = np.empty(len(code), np.int64)
         owner[cell] = np.repeat(nodes, np.diff(limits))
         return cls(trees[node_tree[owner]], starts[owner], heights[owner], code, code_height, total, mass).gathered()

@@ -37,6 +37,15 @@ def changes(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
     return np.flatnonzero(different)
 
 
+def by_range(belongs: Ints, ranges: int, *masses: Ints) -> list[Ints]:
+    """The masses of each range; `belongs` has the range of each point, and points of one range are neighbours."""
+    first = changes((belongs,))
+    found = [np.empty(ranges, np.int64) for _ in masses]
+    for total, mass in zip(found, masses, strict=True):
+        total[belongs[first]] = np.add.reduceat(mass, first)
+    return found
+
+
 def mask_of(heights: NDArray[Any]) -> Words:
     """The bits of a coordinate that lie within a range of a height."""
     height = heights.astype(np.uint64)
