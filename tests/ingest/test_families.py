@@ -108,7 +108,7 @@ def test_runs_tasks_and_files_keep_every_bound(
     for number, part in enumerate(first):
         write(tmp_path / f"raw/{number}.parquet", part, group=500)
     monkeypatch.setattr(reading, "_TASK_ROWS", 1500)
-    monkeypatch.setattr(sketching, "_FEW_TASKS", 3 if name == "late" else 1000)
+    monkeypatch.setattr(sketching, "FEW_TASKS", 3 if name == "late" else 1000)
     settings = configure(tmp_path, FOUR)
     summary = ingest(settings, spark)
     assert (summary.exit_code, summary.outcomes[0].rows) == (0, len(rows) - len(late))

@@ -61,12 +61,15 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session that ends with the block. Without `master`, the one of spark-submit or else all cores of this machine.
 
+    One that runs in this process already is taken as it is, and goes on: it is somebody else's.
+
     What Spark and its workers print goes to a file that is shown only if the session fails, unless `verbose`. Without
     `reads_rows` it starts faster, and would read rows at half the speed; tasks that read files themselves do not mind.
     """
     if shutil.which(_java()) is None:
         raise SparkError("Spark needs a Java runtime of version 17 or newer on the PATH or in JAVA_HOME")
     target = _with_retries(master or "local[*]")
+    others = SparkContext._active_spark_context is not None
     with spark_folder() as folder:
         local = target.startswith("local") and not _submitted()
         _environment(local=local)
@@ -96,8 +99,9 @@ def spark_session(
                 ship(session, folder)
             yield session
         finally:
-            with suppress(Exception):  # where the JVM is gone, there is nothing to stop
-                session.stop()
+            if not others:
+                with suppress(Exception):  # where the JVM is gone, there is nothing to stop
+                    session.stop()
 
 
 def first_line(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from ingest.driver.configuration.settings import read_settings
 from ingest.driver.prepare import settings_text
 from ingest.driver.reading import plain_columns
 from ingest.driver.session.java_start import CLASSES, java_options
+from ingest.driver.session.spark import spark_session
 from sketches.registry import FAMILIES
 from tests.support.paths import missing
 
@@ -59,3 +60,10 @@ def test_set_up_compiles_the_kernels_of_every_family(tmp_path: Path) -> None:
     direct, through_java = read_settings(path).streams.values()
     assert set(direct.families) == set(FAMILIES)
     assert (plain_columns(direct) is None, plain_columns(through_java) is None) == (False, True)
+
+
+def test_a_session_that_runs_already_goes_on(spark: SparkSession) -> None:
+    """A run in a notebook, or beside other tests, takes it and leaves it."""
+    with spark_session("local[1]") as taken:
+        assert taken.sparkContext is spark.sparkContext
+    assert spark.range(3).count() == 3
