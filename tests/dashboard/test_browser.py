@@ -234,20 +234,22 @@ def test_downloads_agree_with_the_page(view: View, tmp_path: Path) -> None:
 
 
 def test_everything_is_reached_with_the_keyboard(view: View) -> None:
-    """Tab comes to the pages, the controls and the exports."""
+    """Tab comes to the pages, the controls and the exports; a second round is for what was drawn anew in the first."""
     view.open(**FIRST_VIEW)
-    reached = set()
-    for _ in range(74):
+    controls = ["Stream", "Sources", "Aggregate", "Last hour", "Fading", "Half-life", "Window", "As text", "Display"]
+    others = ["newest event", "From – to", "CSV", "JSON", "The same on the command line"]
+    missing = {*PAGES, *controls, *others, "2 more"} - {"Health", "Audit"}  # these two are in the menu "2 more"
+    for _ in range(2 * 74):
         view.page.keyboard.press("Tab")
-        reached.add(
-            view.page.evaluate(
-                "(one => `${one.ariaLabel || ''} ${one.value || ''} ${one.innerText || ''}`)(document.activeElement)"
-            )
+        told = view.page.evaluate(
+            "(one => `${one.ariaLabel || ''} ${one.value || ''} ${one.innerText || ''}`)(document.activeElement)"
         )
-    told = "\n".join(reached)
-    wanted = [*PAGES, "Stream", "Sources", "Aggregate", "Last hour", "Fading", "Half-life", "Window", "As text"]
-    for name in [*wanted, "newest event", "From – to", "Display", "CSV", "JSON", "The same on the command line"]:
-        assert name in told, f"Tab does not reach {name}"
+        if len(told) > 200:  # the whole page, which holds every word
+            continue
+        missing -= {name for name in missing if name in told}
+        if not missing:
+            break
+    assert missing == set(), "Tab does not reach them"
 
 
 def test_split_click_a_group_and_remove_its_chip(view: View) -> None:
