@@ -1,4 +1,4 @@
-"""The demo: three generated days of calls and sensor readings, ingested by Spark, then asked under several decays."""
+"""The demo: three generated days of calls, sensor readings and web requests, ingested by Spark, then asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from demo import calls, sensors
+from demo import calls, sensors, visits
 from demo.calls import Calls
 from ingest.driver.configuration.settings import read_settings
 from ingest.driver.job import run as ingest
@@ -55,6 +55,41 @@ time_unit  = "1ms"
 value      = "tenths"
 epoch      = "1h"
 value_unit = "0.1 °C"
+
+[streams.visits]                     # one row a request for a page: the value is a text, so it is a key
+input      = "visits/*.parquet"
+source     = "site"
+id         = "request_id"
+time       = "at"
+value      = "page"
+epoch      = "6h"
+epsilon    = 0.1
+unique     = true                    # no request has two rows, so families that count rows may answer, too
+families   = ["sample", "histogram", "ecm"]
+
+[streams.visits.fields]
+method     = "method"
+status     = "status"
+latency_ms = "latency_ms"
+
+[streams.visits.ecm]
+epsilon    = 0.05
+
+[streams.latency]                    # the same files once more: how long the answers took
+input      = "visits/*.parquet"
+source     = "site"
+id         = "request_id"
+time       = "at"
+value      = "latency_ms"
+epoch      = "6h"
+epsilon    = 0.1
+unique     = true
+families   = ["sample", "qdigest", "histogram", "exponential"]
+value_unit = "ms"
+
+[streams.latency.exponential]        # for one half-life that is known beforehand
+decay      = "exp:half_life=1h"
+epsilon    = 0.02
 """
 
 Say = Callable[[str], None]
@@ -65,10 +100,15 @@ def run(folder: Path, number: int, seed: int, end: int, master: str | None, say:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WaneError(f"{folder} exists already; remove it, or give the demo another --folder")
     begun = time.perf_counter()
-    say(f"1. Generating three days of {number:,} calls and of a sensor network, as files in {folder} …")
+    say(f"1. Generating three days of {number:,} calls, of sensors and of a website, as files in {folder} …")
     data = calls.generate(number, seed=seed, end=end)
     readings = sensors.generate(max(1000, number * 3 // 8), seed=seed, end=end)
-    arriving = {"calls": calls.files(data, FILES), "sensors": sensors.files(readings, FILES)}
+    requests = visits.generate(max(1000, number // 2), seed=seed, end=end)
+    arriving = {
+        "calls": calls.files(data, FILES),
+        "sensors": sensors.files(readings, FILES),
+        "visits": visits.files(requests, FILES),
+    }
     _write(folder, arriving, slice(None, -1))
     (folder / "wane.toml").write_text(SETTINGS, encoding="utf-8")
     settings = read_settings(folder / "wane.toml")
@@ -133,3 +173,7 @@ def _ask(data: Calls, store: Store, say: Say) -> None:
         f"\n   Sensor readings, each reported by several gateways and counted once: {reports.estimate.value:,.0f} "
         f"({reports.estimate.lower:,.0f} to {reports.estimate.upper:,.0f})"
     )
+    say("\n   The pages most asked for lately (half-life 2 hours), and the share of each:\n")
+    pages = store.ask("visits", Question("heavy-hitters", "exp:half_life=2h", top=3)).estimate
+    for item in pages.items:
+        say(f"   {item.value:60} {item.estimate:7.2%}   between {item.lower:.2%} and {item.upper:.2%}")

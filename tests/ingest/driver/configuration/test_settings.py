@@ -351,6 +351,7 @@ def test_the_demo_labels_its_axes(tmp_path: Path) -> None:
     streams = read_settings(file).streams
     assert (streams["calls"].value_unit, streams["calls"].weight_unit) == ("s", "lost packets per 10,000")
     assert (streams["sensors"].value_unit, streams["sensors"].weight_unit) == ("0.1 °C", "")
+    assert streams["latency"].value_unit == "ms"
 
 
 def test_options_become_text(tmp_path: Path) -> None:
