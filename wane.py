@@ -18,8 +18,9 @@ from dashboard.options import access_of
 from dashboard.options import add_options as add_dashboard_options
 from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
-from sketches.question_options import add_options, seconds
+from sketches.question_options import seconds
 from sketches.vocabulary import EXAMPLES
+from store.serving.query_options import add_query_options
 
 if TYPE_CHECKING:
     from sketches.units import TimeUnit
@@ -148,18 +149,7 @@ def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     add = query.add_argument
     add("--store", required=True, metavar="FILE", help="the store's DuckDB file")
-    add("--stream", required=True, metavar="NAME")
-    add("--source", action="append", default=[], metavar="S", help="only this source; may be given several times")
-    add("--other", metavar="SOURCE", help="the second source of an inner product")
-    add_options(query)
-    add(
-        "--by",
-        metavar="FIELD",
-        help="the answer of each source (--by source), or of each value of a field, ranked; "
-        "--top K says how many are listed",
-    )
-    add("--smallest", action="store_true", help="with --by: the smallest answers first")
-    add("--family", metavar="F", help="answer from this family instead of the one wane picks")
+    add_query_options(query)
     add("--json", action="store_true", help="print JSON")
     query.set_defaults(run=_query)
 
@@ -255,18 +245,17 @@ def _forget(options: argparse.Namespace) -> None:
 
 def _query(options: argparse.Namespace) -> None:
     from store.serving.patience import saying
-    from store.serving.query_command import ask
+    from store.serving.query_command import ask, shape, unit_of
     from store.serving.store import Store
 
-    with saying(f"Reading the sketches of {options.stream}, and answering"):
-        answer, unit = ask(Store(options.store), options, datetime.now(UTC))
-    if not options.json:
+    store = Store(options.store)
+    with saying(f"Reading the sketches of {options.stream}, and answering"), store.held_open():
+        answer = ask(store, options, datetime.now(UTC))
+        unit = unit_of(store, options.stream)
+    if options.json:
+        print(json.dumps(shape(answer, options), ensure_ascii=False))
+    else:
         print(*answer.lines(unit), sep="\n")
-        return
-    shape = answer.as_dict()
-    if options.aggregate == "heavy-hitters":
-        shape.setdefault("items", [])
-    print(json.dumps(shape, ensure_ascii=False))
 
 
 def _sql(options: argparse.Namespace) -> None:
