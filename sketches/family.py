@@ -125,8 +125,8 @@ class Askable(ABC):
         """
 
     @abstractmethod
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
-        """The same question at many as-of times, in one pass."""
+    def series(self, question: Question, as_of: ArrayLike, *, other: Any = None) -> Series:
+        """The same question at many as-of times, in one pass; `other` as in `answer`."""
 
     def threshold_curve(self, question: Question, thresholds: ArrayLike, *, together: bool = False) -> Curve:
         """The sum over the events with v ≥ τ for many thresholds τ, at one as-of time.

@@ -73,17 +73,17 @@ class AskableCounters(CounterContents, Askable):
         value, lower, upper = (float(limit[0]) for limit in limits)
         return Estimate(value, lower, upper, confidence, said, self.family, as_of, len(self.size))
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: AskableCounters | None = None) -> Series:
         """The same question at many as-of times."""
         moments = np.asarray(as_of, np.int64)
         if moments.ndim != 1:
             raise QuestionError(f"as_of has {moments.ndim} dimensions; a series takes a flat array of times")
-        if question.aggregate in ("heavy-hitters", "inner-product"):
+        if question.aggregate == "heavy-hitters":
             raise UnanswerableError(f"{question.aggregate} has no series in the {self.family} family: ask at one time")
-        self._check(question, None)
+        self._check(question, other)
         confidence = self._confidence(question)
-        limits = self._limits(question, moments, None)
-        said = of_number(self, question, limits, self._whole(question, moments, limits, None), confidence)
+        limits = self._limits(question, moments, other)
+        said = of_number(self, question, limits, self._whole(question, moments, limits, other), confidence)
         used = np.full(len(moments), len(self.size), np.int64)
         return Series(moments, *limits, confidence, said, self.family, used)
 

@@ -214,9 +214,9 @@ class Ecm(Sketch):
         """The answer with its interval; `other` is the second sketch of an inner product."""
         return self.counters.answer(question, other=None if other is None else other.counters)
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: Ecm | None = None) -> Series:
         """The same question at many as-of times."""
-        return self.counters.series(question, as_of)
+        return self.counters.series(question, as_of, other=None if other is None else other.counters)
 
     def to_bytes(self) -> bytes:
         writer = Writer()

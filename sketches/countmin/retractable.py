@@ -256,7 +256,7 @@ class Retractable(Sketch):
         upper = min((counter + slack) / (self.total - slack), 1.0) if self.total > slack else 1.0
         return min(max(counter / self.total, lower), upper), lower, upper
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
         """The same question at many as-of times."""
         moments = np.asarray(as_of, np.int64)
         if moments.ndim != 1:

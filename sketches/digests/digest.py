@@ -173,7 +173,7 @@ class Digest(Sketch):
         """The answer, with bounds that the exact one is never outside of."""
         return self.masses.answer(question)
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
         """The same question at many as-of times."""
         return self.masses.series(question, as_of)
 

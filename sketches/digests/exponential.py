@@ -237,7 +237,7 @@ class Exponential(Sketch):
         """The answer, with bounds that the exact one is never outside of."""
         return self.ranged.answer(question)
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
         """The same question at many as-of times."""
         return self.ranged.series(question, as_of)
 

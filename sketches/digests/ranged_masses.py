@@ -77,7 +77,7 @@ class RangedMasses(MassBounds, Askable):
             unlisted,
         )
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
         """The same question at many as-of times."""
         moments = np.asarray(as_of, np.int64)
         if moments.ndim != 1:

@@ -85,23 +85,12 @@ class AskableSample(Askable):
         """The answer with its interval; `other` is the second side of an inner product."""
         as_of = self.as_of(question)
         confidence = self.confidence(question)
-        if question.aggregate == "inner-product":
-            other = self._second_side(other)
-            if question.as_of is None and other.sample.newest is not None:
-                as_of = max(as_of, other.sample.newest)
-        elif other is not None:
-            raise QuestionError(f"other= goes with inner-product, not with {question.aggregate!r}")
-        inquiry = self._inquiry(question, np.array([as_of]))
-        if isinstance(question.decay, LastEvents):
-            found = self._over_last(question, np.array([as_of]), other)
-        else:
-            self.refuse_lost(question, as_of)
-            if other is None:
-                found = answer(inquiry)
-            else:
-                second = other.asked(question)
-                found = magnified(inquiry, lambda one: inner_product(one, second))
-        exact = _is_point(found) and self._complete(question, as_of)
+        other = self._second_side(question, other)
+        if other is not None and question.as_of is None and other.sample.newest is not None:
+            as_of = max(as_of, other.sample.newest)
+        moments = np.array([as_of])
+        inquiry, found = self._inquiry(question, moments), self._estimates(question, moments, other)
+        exact = _is_point(found) and self._complete(question, moments)
         return Estimate(
             value=float(found.value[0]),
             lower=float(found.lower[0]),
@@ -127,30 +116,38 @@ class AskableSample(Askable):
         by_row = replace(self, sample=self.sample.each_row)
         return rows_seen(inquiry, answer(by_row._inquiry(inquiry.question, inquiry.as_of)))
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: AskableSample | None = None) -> Series:
         """The same question at many as-of times, in one pass."""
         moments = np.asarray(as_of, np.int64)
         if moments.ndim != 1:
             raise QuestionError(f"as_of has {moments.ndim} dimensions; a series takes a flat array of times")
-        if question.aggregate == "inner-product":
-            raise UnanswerableError("inner-product has no series: ask for it at one as-of time")
-        if isinstance(question.decay, LastEvents):
-            found = self._over_last(question, moments, None)
-        else:
-            for moment in moments.tolist():
-                self.refuse_lost(question, moment)
-            blocks = np.array_split(moments, max(1, -(-len(moments) // _MOST_TIMES)))
-            found = Estimates.joined([answer(self._inquiry(question, block)) for block in blocks])
+        other = self._second_side(question, other)
+        blocks = np.array_split(moments, max(1, -(-len(moments) // _MOST_TIMES)))
+        found = Estimates.joined([self._estimates(question, block, other) for block in blocks])
+        exact = len(moments) > 0 and _is_point(found) and self._complete(question, moments)
+        least = int(moments.min(initial=self.as_of(question)))
         return Series(
             as_of=moments,
             value=found.value,
             lower=found.lower,
             upper=found.upper,
-            confidence=self.confidence(question),
-            guarantee=self.guarantee(question, int(moments.min(initial=self.as_of(question)))),
+            confidence=1.0 if exact else self.confidence(question),
+            guarantee=guarantees.KEPT_ALL if exact else self.guarantee(question, least),
             family=FAMILY,
             used=found.used,
         )
+
+    def _estimates(self, question: Question, as_of: Ints, other: AskableSample | None) -> Estimates:
+        """The answers at some as-of times."""
+        if isinstance(question.decay, LastEvents):
+            return self._over_last(question, as_of, other)
+        if len(as_of):
+            self.refuse_lost(question, int(as_of.min()))
+        inquiry = self._inquiry(question, as_of)
+        if other is None:
+            return answer(inquiry)
+        second = other.asked(question)
+        return magnified(inquiry, lambda one: inner_product(one, second))
 
     def threshold_curve(self, question: Question, thresholds: ArrayLike, *, together: bool = False) -> Curve:
         """The correlated sum, count or mean against its threshold τ, at the question's decay and as-of time."""
@@ -208,15 +205,15 @@ class AskableSample(Askable):
             self.sample.each_once, question, int(question.decay.count), as_of, self.confidence(question), since
         )
 
-    def _complete(self, question: Question, as_of: int) -> bool:
-        """Whether no event that may count was discarded."""
+    def _complete(self, question: Question, as_of: Ints) -> bool:
+        """Whether no event that may count at some of these times was discarded."""
         if isinstance(question.decay, LastEvents):
             return True  # the limits are equal only where every event since the beginning was kept
         counted: dict[str, Literal["unit", "event"]] = {"weight": "unit", "events": "event"}
         per = {counted[mass] for mass in question.masses if mass in counted}
         sample = _measured(self.sample.where(question.where), question)
-        unseen = (largest_unseen(sample, question.decay, np.array([as_of]), one) for one in sorted(per))
-        return all(one.contribution[0] == 0 for one in unseen)
+        unseen = (largest_unseen(sample, question.decay, as_of, one) for one in sorted(per))
+        return not any(one.contribution.any() for one in unseen)
 
     def as_of(self, question: Question) -> int:
         """The question's as-of time; by default that of the newest event, 0 where there is none."""
@@ -244,7 +241,12 @@ class AskableSample(Askable):
         compared = self.sample.compared_by(question.compared)
         return compared if question.by_weight else compared.each_once
 
-    def _second_side(self, other: AskableSample | None) -> AskableSample:
+    def _second_side(self, question: Question, other: AskableSample | None) -> AskableSample | None:
+        """The second side of an inner product, which no other question has."""
+        if question.aggregate != "inner-product":
+            if other is not None:
+                raise QuestionError(f"other= goes with inner-product, not with {question.aggregate!r}")
+            return None
         if other is None:
             raise QuestionError("aggregate 'inner-product' needs a second sketch: other=")
         if other.parameters != self.parameters:

@@ -182,7 +182,7 @@ class Integral(Sketch):
             unlisted=unlisted,
         )
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
         """The same question at many as-of times; the guarantee is one that holds at all of them."""
         moments = np.asarray(as_of, np.int64)
         if moments.ndim != 1:

@@ -259,9 +259,9 @@ class Sample(Sketch):
         """The answer with its interval; `other` is the second sketch of an inner product."""
         return self.askable_sample.answer(question, other=None if other is None else other.askable_sample)
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: Sample | None = None) -> Series:
         """The same question at many as-of times, in one pass."""
-        return self.askable_sample.series(question, as_of)
+        return self.askable_sample.series(question, as_of, other=None if other is None else other.askable_sample)
 
     # Bytes.
 

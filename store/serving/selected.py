@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches.arrays import Floats, Ints, Rows
@@ -18,6 +17,7 @@ from sketches.predicate import Predicate
 from sketches.question import Question
 from sketches.registry import families_with, family_of
 from store.serving.catalogue import StoredStream
+from store.serving.epoch_ends import series_at_ends
 from store.serving.planner import Picked
 from store.serving.provenance import Provenance, provenance_of
 from store.serving.resolving import Numbers, in_users_unit, per_second, weight_step, with_numbers
@@ -115,13 +115,31 @@ def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:
     return None if careful is None else selected.told(careful)
 
 
-def estimate_of(selected: Selected, question: Question) -> Estimate:
+def second_side(selected: Selected) -> Askable | None:
+    """That of an inner product."""
     first, *second = selected.selections
-    askable = askable_of(first)
-    if second:
-        if not family_of(first.family).abilities.joins:
-            raise UnanswerableError(f"family {first.family!r} has no inner products; {families_with('joins')}")
-        return askable.answer(question, other=askable_of(second[0]))
+    if not second:
+        return None
+    if not family_of(first.family).abilities.joins:
+        raise UnanswerableError(f"family {first.family!r} has no inner products; {families_with('joins')}")
+    return askable_of(second[0])
+
+
+def series_of(selected: Selected, moments: Ints) -> Series:
+    """The question at many times: at the ends of epochs where the family answers as of its newest event or later."""
+    first, question, other = selected.selections[0], selected.question, second_side(selected)
+    if other is not None and len(moments) == 0:
+        raise QuestionError("an inner product over time needs at least one as-of time")
+    if other is None and selected.plan.picked.at_ends:
+        newest = selected.plan.stream.newest(first.sources)
+        return series_at_ends(first, question, moments, 0 if newest is None else newest)
+    return askable_of(first).series(question, moments, other=other)
+
+
+def estimate_of(selected: Selected, question: Question) -> Estimate:
+    first, askable, other = selected.selections[0], askable_of(selected.selections[0]), second_side(selected)
+    if other is not None:
+        return askable.answer(question, other=other)
     if selected.plan.picked.at_ends and question.as_of is not None:
         askable = as_of_then(first, question.as_of)
     return askable.answer(question) if not question.phis else _at_shares(askable, question)
@@ -135,20 +153,3 @@ def _at_shares(askable: Askable, question: Question) -> Estimate:
     found = [askable.answer(replace(one, phi=phi)) for phi in question.phis]
     items = tuple(Item(phi, each.value, each.lower, each.upper) for phi, each in zip(question.phis, found, strict=True))
     return replace(found[0], items=items, confidence=min(each.confidence for each in found))
-
-
-def one_by_one(selected: Selected, question: Question, moments: Ints) -> Series:
-    """A series of single answers: no family has inner products at many times in one pass."""
-    if len(moments) == 0:
-        raise QuestionError("an inner product over time needs at least one as-of time")
-    found = [estimate_of(selected, question.at(moment)) for moment in moments.tolist()]
-    return Series(
-        moments,
-        np.array([estimate.value for estimate in found]),
-        np.array([estimate.lower for estimate in found]),
-        np.array([estimate.upper for estimate in found]),
-        min(estimate.confidence for estimate in found),
-        found[-1].guarantee,
-        found[-1].family,
-        np.array([estimate.used for estimate in found]),
-    )

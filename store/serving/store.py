@@ -28,7 +28,6 @@ from store.database import WAIT, connected
 from store.serving import sql
 from store.serving.cached_reads import CachedReads
 from store.serving.catalogue import Catalogue, StoredStream, check_known
-from store.serving.epoch_ends import series_at_ends
 from store.serving.opened_streams import OpenedReads
 from store.serving.planner import Times, pick
 from store.serving.provenance import Answer, Provenance
@@ -38,7 +37,7 @@ from store.serving.resolving import (
     refuse_threshold,
     resolved,
 )
-from store.serving.selected import Plan, Selected, askable_of, estimate_of, one_by_one, others_of, splittable
+from store.serving.selected import Plan, Selected, askable_of, estimate_of, others_of, series_of, splittable
 from store.serving.selection import Selection
 from store.serving.source_terms import by_source_terms
 from store.serving.split_answer import (
@@ -120,22 +119,14 @@ class Store:
         family: str | None = None,
         other: str | None = None,
     ) -> tuple[Series, Provenance]:
-        """One question at many as-of times: in one pass, or time by time for an inner product with `other`.
+        """One question at many as-of times: in one pass; `other` is the second source of an inner product.
 
         A family that answers as of its newest event or later gives points at the ends of epochs instead.
         """
         start = time.perf_counter()
         moments = np.asarray(as_of, np.int64)
         selected = self._select(stream, question, sources, family, other, past=True)
-        asked, first = selected.question, selected.selections[0]
-        if other is not None:
-            series = one_by_one(selected, asked, moments)
-        elif selected.plan.picked.at_ends:
-            newest = selected.plan.stream.newest(first.sources)
-            series = series_at_ends(first, asked, moments, 0 if newest is None else newest)
-        else:
-            series = askable_of(first).series(asked, moments)
-        series = selected.told(series)
+        series = selected.told(series_of(selected, moments))
         provenance = selected.provenance(series.as_of, start)
         return replace(series, guarantee=provenance.qualify(series.guarantee)), provenance
 

@@ -82,7 +82,7 @@ class Minutes(Sketch):
         value, lower, upper = (float(limit[0]) for limit in self._limits(question, np.array([as_of])))
         return Estimate(value, lower, upper, 1.0, self._guarantee, self.family, as_of, len(self.minute))
 
-    def series(self, question: Question, as_of: ArrayLike) -> Series:
+    def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
         moments = np.asarray(as_of, np.int64)
         used = np.full(len(moments), len(self.minute))
         return Series(moments, *self._limits(question, moments), 1.0, self._guarantee, self.family, used)

@@ -8,7 +8,6 @@ answer is a series of length one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -45,12 +44,6 @@ def _estimate(inquiry: Inquiry) -> Estimates:
     if question.threshold is not None:
         return above_threshold(inquiry, question.threshold)
     return _ESTIMATORS[question.aggregate](inquiry)
-
-
-def _at_each_time(inquiry: Inquiry, estimate: Callable[[Inquiry], Estimates]) -> Estimates:
-    """Estimate at one time after the other, where many times cannot be estimated at once."""
-    times = range(len(inquiry.as_of))
-    return Estimates.joined([estimate(replace(inquiry, as_of=inquiry.as_of[at : at + 1])) for at in times])
 
 
 def _sum(inquiry: Inquiry) -> Estimates:
@@ -172,24 +165,12 @@ def _quantile(inquiry: Inquiry, phi: float) -> Estimates:
     return Estimates(value, *(apart(lower, upper) if sample.kind is Kind.INTEGER else (lower, upper)), used)
 
 
-def _variance(inquiry: Inquiry) -> Estimates:
-    return _at_each_time(inquiry, variance)
-
-
-def _stddev(inquiry: Inquiry) -> Estimates:
-    return _at_each_time(inquiry, stddev)
-
-
-def _self_join(inquiry: Inquiry) -> Estimates:
-    return _at_each_time(inquiry, self_join)
-
-
 _ESTIMATORS: Final[dict[str, Callable[[Inquiry], Estimates]]] = {
     "sum": _sum,
     "count": _count,
     "mean": _mean,
-    "variance": _variance,
-    "stddev": _stddev,
+    "variance": variance,
+    "stddev": stddev,
     "ratio": ratio,
     "selectivity": selectivity,
     "rank": rank,
@@ -202,5 +183,5 @@ _ESTIMATORS: Final[dict[str, Callable[[Inquiry], Estimates]]] = {
     "correlated-sum": _correlated_at_number,
     "correlated-count": _correlated_at_number,
     "correlated-mean": _correlated_at_number,
-    "self-join": _self_join,
+    "self-join": self_join,
 }

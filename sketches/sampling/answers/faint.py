@@ -64,14 +64,12 @@ def magnified(inquiry: Inquiry, estimate: Callable[[Inquiry], Estimates]) -> Est
     if not faint.any():
         return estimate(inquiry)
     degree = _DEGREES.get(inquiry.question.aggregate, 0)
-    return Estimates.joined(
-        [
-            _scaled(inquiry, at, float(left[at]), degree, estimate)
-            if faint[at]
-            else estimate(replace(inquiry, as_of=inquiry.as_of[at : at + 1]))
-            for at in range(len(left))
-        ]
-    )
+    clear, rest = np.flatnonzero(~faint), np.flatnonzero(faint)
+    found = [_scaled(inquiry, at, float(left[at]), degree, estimate) for at in rest.tolist()]
+    if not len(clear):
+        return Estimates.joined(found)
+    found.insert(0, estimate(replace(inquiry, as_of=inquiry.as_of[clear])))
+    return Estimates.joined(found).in_order(np.argsort(np.concatenate([clear, rest])))
 
 
 def _newest_factor(inquiry: Inquiry) -> Floats:

@@ -12,9 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Flags
+from sketches.arrays import Flags, Floats
 from sketches.events import Kind
 from sketches.question import Question
+from sketches.sampling.estimation.counting_rows import CountingRows
+from sketches.sampling.estimation.horvitz_thompson import Sums
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.ratios import mean_of_sums
@@ -24,7 +26,7 @@ _ROUNDING: Final = 1e-12
 
 
 def variance(inquiry: Inquiry) -> Estimates:
-    """At one as-of time; NaN where nothing counts, and what the values allow as its limits."""
+    """At all as-of times; NaN where nothing counts, and what the values allow as its limits."""
     found, scale = _spread(inquiry)
     with np.errstate(over="ignore"):
         return _times(found, scale**2)
@@ -36,13 +38,13 @@ def stddev(inquiry: Inquiry) -> Estimates:
     return _times(roots, scale)
 
 
-def _times(found: Estimates, factor: float) -> Estimates:
+def _times(found: Estimates, factor: float | Floats) -> Estimates:
     return Estimates(found.value * factor, found.lower * factor, found.upper * factor, found.used)
 
 
 def _spread(inquiry: Inquiry) -> tuple[Estimates, float]:
     """The variance in units of the square of the range of all values, and that range."""
-    sample, missed = _measured(inquiry), 1.0 - inquiry.confidence
+    sample = _measured(inquiry)
     base = sample.least_value
     scale = (sample.greatest_value - base) or 1.0
     if not np.isfinite(scale):
@@ -51,22 +53,41 @@ def _spread(inquiry: Inquiry) -> tuple[Estimates, float]:
     sample = replace(sample, values=numbers, kind=Kind.FLOAT, least_value=0.0, greatest_value=1.0)
     question = Question("mean", inquiry.decay, of="value", counting=inquiry.question.counting)
     asked = replace(inquiry, sample=sample, question=question, everything=None, unrestricted=None)
-    mean, _ = _mean(replace(asked, confidence=1.0 - _FOR_THE_MEAN * missed))
-    middle = float(mean.value[0])
-    if not np.isfinite(middle):
-        return Estimates(mean.value, np.zeros(1), np.full(1, 0.25), mean.used), scale
-    furthest = max(middle, 1.0 - middle) ** 2
-    squared = replace(sample, values=np.square(numbers - middle), greatest_value=furthest)
-    found, exact = _mean(replace(asked, sample=squared, confidence=1.0 - (1.0 - _FOR_THE_MEAN) * missed))
-    off = np.maximum(mean.upper - middle, middle - mean.lower) ** 2
+    return Estimates.joined([_around_the_mean(some) for some in asked.in_parts()]), scale
+
+
+def _around_the_mean(inquiry: Inquiry) -> Estimates:
+    """The variance of values between 0 and 1."""
+    missed, numbers, counting = (
+        1.0 - inquiry.confidence,
+        inquiry.sample.values,
+        CountingRows.of(inquiry.sample, inquiry),
+    )
+    values = numbers[counting.rows]
+    mean, _ = _mean(replace(inquiry, confidence=1.0 - _FOR_THE_MEAN * missed), counting, values)
+    there = np.isfinite(mean.value)
+    middle = np.where(there, mean.value, 0.0)
+    furthest = np.square(np.maximum(middle, 1.0 - middle))
+    squared = np.square(values - middle[counting.at]) / furthest[counting.at]
+    found, exact = _mean(replace(inquiry, confidence=1.0 - (1.0 - _FOR_THE_MEAN) * missed), counting, squared)
+    found = _times(found, furthest)
+    off = np.square(np.maximum(mean.upper - middle, middle - mean.lower))
     lower = np.where(exact, found.value, np.maximum(found.lower - off, 0.0) * (1.0 - _ROUNDING))
     upper = np.where(exact, found.value, np.minimum(found.upper, 0.25) * (1.0 + _ROUNDING))
-    return Estimates(found.value, np.minimum(lower, found.value), np.maximum(upper, found.value), found.used), scale
+    lower = np.where(there, np.minimum(lower, found.value), 0.0)
+    upper = np.where(there, np.maximum(upper, found.value), 0.25)
+    return Estimates(np.where(there, found.value, np.nan), lower, upper, found.used)
 
 
-def _mean(inquiry: Inquiry) -> tuple[Estimates, Flags]:
-    """The mean of the values, and whether it is exact: every event that counts was kept."""
-    sums = inquiry.sums(inquiry.mean_coefficients)
+def _mean(inquiry: Inquiry, counting: CountingRows, values: Floats) -> tuple[Estimates, Flags]:
+    """The mean of these numbers of the rows that count, and whether it is exact: every event that counts was kept."""
+    exclusion = inquiry.sample.exclusion_probabilities[counting.rows]
+    masses = inquiry.sample.expanded_weights[counting.rows] * counting.factors
+    certain = exclusion == 0.0
+    linear = [masses * values * certain, masses * values * ~certain, masses * certain, masses * ~certain]
+    spread = np.square(masses) * exclusion
+    squared = [spread * np.square(values), spread, spread * values]
+    sums = Sums(counting.sums(linear), counting.sums(squared), counting.used)
     return mean_of_sums(inquiry, sums), sums.total(2, 3, 1, inquiry.unseen_unit).exact
 
 

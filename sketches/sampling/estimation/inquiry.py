@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +31,8 @@ from sketches.sampling.estimation.horvitz_thompson import (
 from sketches.sampling.estimation.intervals import Total, Unseen
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.time_tree import rows_that_count
+
+_AT_ONCE: Final = 1 << 20  # rows, each as often as there are as-of times
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,12 @@ class Estimates:
         )
         return cls(value, lower, upper, np.concatenate([np.zeros(0, np.int64), *(part.used for part in parts)]))
 
+    def in_order(self, order: Rows) -> Estimates:
+        """Those of the as-of times of these numbers."""
+        return replace(
+            self, value=self.value[order], lower=self.lower[order], upper=self.upper[order], used=self.used[order]
+        )
+
 
 @dataclass(frozen=True)
 class Inquiry:
@@ -72,6 +82,12 @@ class Inquiry:
     @property
     def decay(self) -> Decay:
         return self.question.decay
+
+    def in_parts(self, more: int = 0) -> list[Inquiry]:
+        """The same at few enough as-of times that all rows at each of them, and `more`, are looked at together."""
+        rows = max(1, (len(self.sample) + more) * len(self.as_of))
+        times = np.array_split(self.as_of, max(1, min(-(-rows // _AT_ONCE), len(self.as_of))))
+        return [replace(self, as_of=some) for some in times]
 
     @cached_property
     def unseen_unit(self) -> Unseen:

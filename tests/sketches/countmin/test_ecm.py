@@ -284,6 +284,8 @@ def test_a_series_is_its_answers() -> None:
         for column in ("value", "lower", "upper"):
             expected = [getattr(each, column) for each in one_by_one]
             assert np.allclose(getattr(series, column), expected, rtol=1e-12, equal_nan=True)
+    with_itself = sketch.series(Question("inner-product", "chordal:40m", counting="weight"), moments, other=sketch)
+    assert with_itself.value == pytest.approx(series.value)
 
 
 # Merges.

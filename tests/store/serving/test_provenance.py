@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sketches import Question
-from sketches.errors import QuestionError, UnanswerableError
+from sketches.errors import QuestionError
 from sketches.units import SECOND, TimeUnit
 from store import Store
 from store.serving.catalogue import Gap
@@ -44,16 +44,6 @@ def test_an_inner_product_over_time_is_exact_at_every_time(path: Path) -> None:
     assert (series.used > 0).all()
 
 
-def test_a_series_is_no_surer_than_its_least_sure_point(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exact point at the end does not make the whole band certain."""
-    asked = Store(path)
-    first = asked.ask(STREAM, PRODUCT, sources=["east"], other="west").estimate
-    found = iter([replace(first, confidence=0.95), replace(first, confidence=1.0)])
-    monkeypatch.setattr("store.serving.selected.estimate_of", lambda *_: next(found))
-    series, _ = asked.series(STREAM, PRODUCT, [LAST, NEWEST], sources=["east"], other="west")
-    assert series.confidence == 0.95
-
-
 def test_a_damaged_stretch_of_both_sources_is_missing(path: Path) -> None:
     """The series names it and says so in its guarantee, but only where it would count."""
     oldest, newest = stretch(path, NEWEST)
@@ -74,7 +64,7 @@ def test_only_inner_products_have_a_second_source(path: Path) -> None:
         asked.series(STREAM, PRODUCT, [], sources=["east"], other="west")
     with pytest.raises(QuestionError, match="source 'wets' is not in the store"):
         asked.series(STREAM, PRODUCT, [NEWEST], sources=["east"], other="wets")
-    with pytest.raises(UnanswerableError, match="no series"):
+    with pytest.raises(QuestionError, match="needs a second sketch"):
         asked.series(STREAM, PRODUCT, [NEWEST], sources=["east"])
 
 
