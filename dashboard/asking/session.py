@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard import wording
 from dashboard.asking.address import from_parameters, to_parameters
 from dashboard.asking.view import View, fitting, with_own_columns, with_own_decay
 from sketches.errors import WaneError
 from store.serving.catalogue import Catalogue
+
+LINKED: Final = "linked"  # a parameter of the links in a page: an address with it was never published
+PUBLISHED: Final = 50  # addresses that a session remembers
 
 
 def view() -> View:
@@ -42,11 +46,8 @@ def begin(catalogue: Catalogue, *, opened: bool = True) -> list[str]:
     """Bring the view in line with the address and with the store. What did not fit comes back as sentences. A page that
     was not `opened` by a view has another address."""
     given = _address() if opened else {}
-    # A widget that is moved twice quickly sends the address from before its last move. So a new address counts as
-    # opened, or as gone back to, only where the view has not changed since it was published.
-    changed = st.session_state.get("view") != st.session_state.get("published view")
-    opened = bool(given) and given != st.session_state.get("published") and not changed
-    if "view" not in st.session_state or opened:
+    follows = given.pop(LINKED, None) is not None
+    if "view" not in st.session_state or follows or _is_opened(given):
         st.session_state["drafts"] = {}
         st.session_state["view"], problems = from_parameters(given, catalogue)
         st.session_state["problems"] = problems
@@ -63,10 +64,30 @@ def begin(catalogue: Catalogue, *, opened: bool = True) -> list[str]:
 def publish() -> None:
     """Write the view into the address, so that a copied link shows the same."""
     wanted = to_parameters(view())
-    if wanted != _address():
+    published = st.session_state.setdefault("published", [])
+    if published[-1:] != [wanted] or wanted != _address():  # the browser may have either
         st.query_params.from_dict(wanted)
-    st.session_state["published"] = wanted
-    st.session_state["published view"] = view()
+    if published[-1:] != [wanted]:
+        published.append(wanted)
+        del published[:-PUBLISHED]
+
+
+def linked(given: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The parameters of a link in a page, which shows its view also where the session has shown it not long ago."""
+    return {**given, LINKED: ["on"]}
+
+
+def _is_opened(given: dict[str, list[str]]) -> bool:
+    """Whether somebody opened an address, or went back to it.
+
+    A browser tells its address with every move of a widget. Of two quick moves the second comes with the address from
+    before the first: such an address was published not long ago, and nobody opened it.
+    """
+    published = st.session_state.get("published", [])
+    if not given or given in published[-1:]:
+        return False
+    context = get_script_run_ctx()
+    return given not in published or (context is not None and context.is_history_navigation)
 
 
 def _address() -> dict[str, list[str]]:

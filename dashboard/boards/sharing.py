@@ -96,7 +96,7 @@ def _views(answers: AnswerCache, catalogue: Catalogue, page: str, *, editor: boo
 
 
 def _parameters(saved: SavedView) -> dict[str, list[str]]:
-    return {name: list(texts) for name, texts in saved.given.items()}
+    return session.linked({name: list(texts) for name, texts in saved.given.items()})
 
 
 def _save(folder: BoardFolder, page: str) -> None:

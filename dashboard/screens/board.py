@@ -271,4 +271,5 @@ def _panel(asked: Future[Drawn], number: int, opened: Opened, *, kiosk: bool) ->
     st.caption(wording.safe(f"{drawn.asked}{as_of}"), help=wording.safe(told))
     page = st.session_state.get("pages", {}).get(PAGE_OF.get(panel.shows, "explore"))
     if page is not None and not kiosk:
-        st.page_link(page, label="Open", icon=":material/open_in_new:", query_params=to_parameters(drawn.view))
+        given = session.linked(to_parameters(drawn.view))
+        st.page_link(page, label="Open", icon=":material/open_in_new:", query_params=given)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from streamlit.testing.v1 import AppTest
+
 from dashboard.asking import session
 from dashboard.asking.view import View
 from tests.support.dashboard_stores import CALLS, START
@@ -60,6 +62,38 @@ def test_going_back_to_an_address_shows_its_view(small: Path) -> None:
         test.query_params[key] = value
     assert metric(test.run()) == asked(small, "mean")
     assert widget(test, "selectbox", "Aggregate").value == "mean"
+
+
+def _moved_twice(test: AppTest) -> dict[str, list[str]]:
+    """Choose another aggregate, and take it back; the address of in between comes back."""
+    widget(test, "selectbox", "Aggregate").set_value("count").run()
+    between = address(test)
+    widget(test, "selectbox", "Aggregate").set_value("sum").run()
+    return between
+
+
+def test_an_address_that_a_browser_sends_late_opens_nothing(small: Path) -> None:
+    """With quick moves of a widget a browser sends the address from before them, which nobody opened."""
+    test = opened(small, decay="none")
+    late = _moved_twice(test)
+    test.query_params.clear()
+    for key, texts in late.items():
+        test.query_params[key] = texts
+    fine(test.run())
+    assert widget(test, "selectbox", "Aggregate").value == "sum"
+    assert address(test)["aggregate"] == ["sum"]  # the browser is told the right one
+
+
+def test_a_link_in_a_page_opens_what_was_shown_before(small: Path) -> None:
+    """Unlike an address that is sent late, the link to a saved view is followed whenever it is clicked."""
+    test = opened(small, decay="none")
+    given = session.linked(_moved_twice(test))
+    test.query_params.clear()
+    for key, texts in given.items():
+        test.query_params[key] = texts
+    fine(test.run())
+    assert widget(test, "selectbox", "Aggregate").value == "count"
+    assert session.LINKED not in address(test)
 
 
 def test_a_view_is_one_session_s_own(small: Path) -> None:
