@@ -1,20 +1,21 @@
-"""What counting rows for exact totals costs ingest: CPU time of its tasks with totals and without.
+"""What counting rows for exact totals costs ingest: its time, and CPU time of its tasks, with totals and without.
 
     python -m benchmarks.counting [--rows 4000000] [--turns 5] [--publish]
 
-The functions that Spark's workers run read Parquet files, check, sample, write payloads and merge them, in one process
-that does nothing else, so that what others do on the machine matters least. Turns with totals and without follow one
-another; the least of each counts. Spark, the commit and the start are left out: they only make the share smaller.
+The time is of whole runs of ingest on local[2] in one warm session, from files to the committed store. For CPU time the
+functions that Spark's workers run read Parquet files, check, sample, write payloads and merge them, in one process that
+does nothing else. Turns with totals and without follow one another.
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,16 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
+from benchmarks.ingest import MASTER, ingested
 from benchmarks.report import publish, table
 from benchmarks.streams import Generated
+from ingest.driver import reading
 from ingest.driver.configuration.settings import read_settings
 from ingest.driver.configuration.stream_kinds import StreamKinds
 from ingest.driver.reading import read_parquet
+from ingest.driver.session.spark import spark_session
 from ingest.driver.sketching import worker_settings
 from ingest.executor import worker
 from ingest.executor.worker_settings import WorkerSettings
@@ -78,13 +83,13 @@ def tasks_of(folder: Path, paths: list[str]) -> tuple[list[list[worker.RowGroup]
     """Row groups by task, the columns to read, and what workers are told."""
     (folder / "wane.toml").write_text(SETTINGS)
     settings = read_settings(folder / "wane.toml").streams["bench"]
-    reading, _ = read_parquet(settings, paths)
-    assert reading is not None
+    found, _ = read_parquet(settings, paths)
+    assert found is not None
     groups = [
         worker.RowGroup(path, number, 0) for path in paths for number in range(pq.read_metadata(path).num_row_groups)
     ]
     split = [groups[at * len(groups) // TASKS : (at + 1) * len(groups) // TASKS] for at in range(TASKS)]
-    return split, reading.columns, worker_settings(settings, StreamKinds(Kind.INTEGER, {}), NOW)
+    return split, found.columns, worker_settings(settings, StreamKinds(Kind.INTEGER, {}), NOW)
 
 
 def cpu_seconds(tasks: list[list[worker.RowGroup]], columns: dict[str, PlainColumn], settings: WorkerSettings) -> float:
@@ -99,33 +104,47 @@ def cpu_seconds(tasks: list[list[worker.RowGroup]], columns: dict[str, PlainColu
     return time.process_time() - begin
 
 
-def compared(stream: Generated, order: str, turns: int) -> tuple[str, ...]:
-    """A line: CPU seconds with totals and without, and the difference in %."""
-    plain = Sample.of_sources.__func__  # type: ignore[attr-defined]
+def uncounted(*arguments: Any, counting_rows: bool = False, plain: Any = Sample.of_sources, **named: Any) -> Sample:
+    """`Sample.of_sources` that counts no rows."""
+    found: Sample = plain(*arguments, **named)
+    return found
 
-    def uncounted(cls: type[Sample], /, *arguments: Any, counting_rows: bool = False, **named: Any) -> Sample:
-        found: Sample = plain(cls, *arguments, counting_rows=False, **named)
-        return found
 
-    with tempfile.TemporaryDirectory(prefix="wane-bench-") as name:
-        folder = Path(name)
-        prepared = tasks_of(folder, write(stream, order, folder))
-        took: dict[bool, list[float]] = {True: [], False: []}
-        for turn in range(turns + 1):
-            for counting in (True, False):
-                with patch.object(Sample, "of_sources", Sample.of_sources if counting else classmethod(uncounted)):
-                    seconds = cpu_seconds(*prepared)
-                if turn:  # the first turn loads kernels
-                    took[counting].append(seconds)
-    counted, uncounted_ = min(took[True]), min(took[False])
-    medians = np.median(took[True]) / np.median(took[False])
-    return (
-        f"{stream.name}, {order}",
-        f"{counted:.3f}",
-        f"{uncounted_:.3f}",
-        f"{100.0 * (counted / uncounted_ - 1.0):.1f}",
-        f"{100.0 * (medians - 1.0):.1f}",
-    )
+def sketch_uncounted(*arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+    """What workers run, but without totals; of this module, so that Spark sends its code."""
+    with patch.object(Sample, "of_sources", uncounted):
+        yield from worker.sketch_row_groups(*arguments, **named)
+
+
+def compared(folder: Path, paths: list[str], turns: int) -> tuple[str, ...]:
+    """CPU seconds with totals and without, and the difference in %."""
+    prepared = tasks_of(folder, paths)
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(turns + 1):
+        for counting in (True, False):
+            with patch.object(Sample, "of_sources", Sample.of_sources if counting else uncounted):
+                seconds = cpu_seconds(*prepared)
+            if turn:  # the first turn loads kernels
+                took[counting].append(seconds)
+    return _columns(took)
+
+
+def timed(folder: Path, turns: int, spark: SparkSession) -> tuple[str, ...]:
+    """Seconds of whole runs with totals and without, and the difference in %."""
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(turns + 1):
+        for counting in (True, False) if turn % 2 else (False, True):
+            with patch.object(reading, "sketch_row_groups", worker.sketch_row_groups if counting else sketch_uncounted):
+                seconds = ingested(spark, folder, "*.parquet")
+            if turn:  # the first turn warms up the workers
+                took[counting].append(seconds)
+    return _columns(took)
+
+
+def _columns(took: dict[bool, list[float]]) -> tuple[str, ...]:
+    counted, plain = statistics.median(took[True]), statistics.median(took[False])
+    least = min(took[True]) / min(took[False])
+    return f"{counted:.3f}", f"{plain:.3f}", f"{100.0 * (counted / plain - 1.0):.1f}", f"{100.0 * (least - 1.0):.1f}"
 
 
 def main() -> None:
@@ -134,14 +153,22 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
-    header = ("stream", "CPU s with totals", "without", "more, %", "more by medians, %")
-    lines = []
-    for stream, order in streams(options.rows):
-        lines.append(compared(stream, order, options.turns))
-        print(lines[-1], file=sys.stderr, flush=True)
+    header = ("stream", "seconds with totals", "without", "more by medians, %", "more by the least, %")
+    runs, tasks = [], []
+    with spark_session(MASTER) as spark:
+        for stream, order in streams(options.rows):
+            with tempfile.TemporaryDirectory(prefix="wane-bench-") as name:
+                folder = Path(name)
+                paths = write(stream, order, folder)
+                runs.append((f"{stream.name}, {order}", *timed(folder, options.turns, spark)))
+                tasks.append((f"{stream.name}, {order}", *compared(folder, paths, options.turns)))
+            print(runs[-1], tasks[-1][1:], file=sys.stderr, flush=True)
     text = (
-        f"{options.rows:,} rows in Parquet files, {TASKS} tasks and their merge, one process, least of {options.turns} "
-        f"turns each. Asked: at most 5% of ingest's time.\n\n" + table(header, lines)
+        f"{options.rows:,} rows in {-(-options.rows // FILE_ROWS)} Parquet files, {options.turns} turns each. Asked: "
+        f"at most 5% of ingest's time.\n\n"
+        f"Whole runs on {MASTER} in one warm session, from files to the committed store:\n\n"
+        f"{table(header, runs)}\n\nCPU time of {TASKS} tasks and their merge alone, in one process:\n\n"
+        + table(header, tasks)
     )
     if options.publish:
         command = shlex.join(["python", "-m", "benchmarks.counting", *sys.argv[1:]])

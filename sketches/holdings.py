@@ -117,6 +117,11 @@ class Faded:
         return float(self.events @ self.factor)
 
     @property
+    def times(self) -> Floats:
+        """The middles of the cells, in the stream's unit."""
+        return self.as_of + 1.0 - self.age * self.held.unit.denominator / self.held.unit.numerator
+
+    @property
     def alive(self) -> float:
         """How many events have any weight left, above a thousandth of a new one's."""
         return float(self.events[self.factor > 1e-3 * self.factor.max(initial=0.0)].sum())

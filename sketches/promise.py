@@ -44,7 +44,7 @@ class Built:
     holdings: Holdings | None = None  # None: nothing is stored yet
     other: Holdings | None = None  # of the second side of an inner product
     stream: Holdings | None = None  # of all sources of the stream; None: those that are asked
-    wire_format: int = 0  # of the stored bytes; 0: not known
+    beginning: bytes = b""  # of the stored bytes of a stream's sketch; nothing: not known
 
     @property
     def stored(self) -> Holdings:

@@ -28,7 +28,8 @@ T = TypeVar("T")
 # Shared by all families: a family that changes its bytes raises this and takes the new number, also where its own last
 # one was lower. Then any older wane refuses the bytes by this number alone.
 FORMAT_VERSION = 2
-NEWEST_VERSION = 8  # that any family writes; those that do not say otherwise write FORMAT_VERSION
+BEGINNING = 256  # bytes of a sketch that are enough for what is said first in its body
+NEWEST_VERSION = 9  # that any family writes; those that do not say otherwise write FORMAT_VERSION
 
 _MAGIC = b"wane"
 _CHECKSUM_BYTES = 8
@@ -130,6 +131,19 @@ def version_of(data: bytes | bytearray | memoryview) -> int:
     2
     """
     return int.from_bytes(bytes(memoryview(data)[len(_MAGIC) : len(_MAGIC) + 2]), "little")
+
+
+def body_of_beginning(data: bytes | bytearray | memoryview) -> memoryview:
+    """How the body begins, of bytes that need not be whole; nothing is verified.
+
+    >>> bytes(body_of_beginning(seal("sample", 2, b"", 7, b"body")[:-10]))
+    b'bo'
+    """
+    view = memoryview(data).cast("B")
+    family_bytes = view[len(_MAGIC) + 2]
+    parameter_start = len(_MAGIC) + 3 + family_bytes + 2
+    parameter_bytes = int.from_bytes(view[parameter_start - 2 : parameter_start], "little")
+    return view[parameter_start + parameter_bytes + 16 :]
 
 
 def load(data: bytes | bytearray | memoryview, families: Mapping[str, Callable[[Envelope], T]]) -> T:

@@ -21,7 +21,7 @@ from sketches.promise import Built
 from sketches.question import Question
 from sketches.sampling.expiry.integral_decay import zero_or_one
 from sketches.sampling.inclusion.ladder_parameters import ALL, DEFAULT_DETAIL, LadderParameters
-from sketches.sampling.sample_bytes import COUNTED_FORMAT
+from sketches.sampling.sample_bytes import Uncounted
 from sketches.sampling.sample_parameters import SampleParameters
 from sketches.sampling.totals.row_totals import slices_by_source
 from sketches.sampling.totals.slice_totals import worth_keeping
@@ -104,7 +104,7 @@ def width(question: Question, built: Built, variance: float, there: float, left:
 
 def _leans(question: Question, built: Built) -> bool:
     """Whether the answer is one that exact totals help, and the stored sample has counted its rows."""
-    if built.wire_format < COUNTED_FORMAT or question.threshold is not None:
+    if Uncounted.stated(built.beginning) is None or question.threshold is not None:
         return False
     if question.aggregate not in ("sum", "count", "mean", "correlated-sum", "correlated-count", "correlated-mean"):
         return False
@@ -125,10 +125,20 @@ def _leaned_variance(question: Question, built: Built, plain: float) -> float:
     near, far = (
         np.where(age >= 0.0, faded.decay(np.maximum(age, 0.0)), 0.0) for age in (faded.age - half, faded.age + half)
     )
-    varied = np.maximum(np.abs(near - faded.factor), np.abs(far - faded.factor))
-    left = min(_variance(built.stored, question, built, np.minimum(varied / math.sqrt(3.0), faded.factor)), plain)
     restricted = question.where or question.tau is not None
+    varied = np.maximum(np.abs(near - faded.factor), np.abs(far - faded.factor))
+    known = faded.times > _uncounted_up_to(built, restricted=bool(restricted))
+    varied = np.where(known, np.minimum(varied / math.sqrt(3.0), faded.factor), faded.factor)
+    left = min(_variance(built.stored, question, built, varied), plain)
     return left + _CUT * (plain - left) if restricted else left
+
+
+def _uncounted_up_to(built: Built, *, restricted: bool) -> int:
+    """The time up to which nothing is known of the totals that an answer leans on."""
+    uncounted = Uncounted.stated(built.beginning) or Uncounted()
+    if _of_some(built):
+        return uncounted.by_source
+    return uncounted.by_class if restricted else uncounted.by_hour
 
 
 def _of_some(built: Built) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from sketches.arrays import Ints
 from sketches.encoding.bodies import read_cuts, read_head, write_cuts, write_head
 from sketches.encoding.byte_planes import read_block, read_planes, write_block, write_planes
-from sketches.encoding.envelope import Envelope, Reader, Writer, seal
+from sketches.encoding.envelope import Envelope, Reader, Writer, body_of_beginning, seal, version_of
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME, MAX_VALUE, MOST_FIELDS
 from sketches.events import Extremes, Kind, Labels
@@ -33,9 +33,41 @@ SAMPLE_FORMAT: Final = 3  # sketches of formats 1 and 2 are of a source's epoch
 COUNTED_FORMAT: Final = 4  # of a sample that has counted all rows by the hour
 TOTALS_FORMAT: Final = 5  # and by source and class of value
 FIELDS_FORMAT: Final = 6  # and whose events have fields
+UNKNOWN_FORMAT: Final = 9  # and which was not counted at some time: that is said before all else
 _MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
 _MOST_ROWS: Final = 1 << 28
 _MOST_COUNT: Final = int(np.iinfo(np.int32).max)
+
+
+class Uncounted(NamedTuple):
+    """The times up to which nothing is known of rows by hour, of those by source, and of those by class of value."""
+
+    by_hour: int = NO_CUT
+    by_source: int = NO_CUT
+    by_class: int = NO_CUT
+
+    @classmethod
+    def of(cls, seen: Seen | None) -> Uncounted:
+        if seen is None:
+            return cls()
+        totals = seen.totals
+        return cls(*(table.unknown_up_to for table in (totals.hourly, totals.by_source, totals.by_class)))
+
+    @classmethod
+    def stated(cls, beginning: bytes) -> Uncounted | None:
+        """What the first bytes of a sample say, which `BEGINNING` are enough for; None: its rows were not counted."""
+        version = version_of(beginning)
+        if version < UNKNOWN_FORMAT:
+            return cls() if version >= COUNTED_FORMAT else None
+        return cls.read(Reader(body_of_beginning(beginning)[1:]))
+
+    def write(self, writer: Writer) -> None:
+        for time in self:
+            writer.i64(time)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Uncounted:
+        return cls(reader.i64(), reader.i64(), reader.i64())
 
 
 class Seen(NamedTuple):
@@ -159,25 +191,33 @@ class SampleHead:
 
 def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequence[bytes]) -> bytes:
     """An envelope with a head and segments; a store keeps the latter apart."""
-    writer = Writer()
+    writer, version, uncounted = Writer(), head.version, Uncounted.of(head.seen)
+    if uncounted != Uncounted():
+        writer.u8(version)
+        uncounted.write(writer)
+        version = UNKNOWN_FORMAT
     content = head.to_bytes()
     writer.varint(len(content))
     writer.blob(write_block(content))
     writer.varint(len(segments))
     for segment in segments:
         writer.blob(segment)
-    return seal(FAMILY, head.version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+    return seal(FAMILY, version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
 
 
 def open_sample(envelope: Envelope) -> tuple[LadderParameters, SampleHead, list[bytes]]:
     """What `seal_sample` was given."""
     parameters = LadderParameters.from_bytes(envelope.parameters, envelope.seed)
-    reader = envelope.reader()
+    reader, version, uncounted = envelope.reader(), envelope.version, Uncounted()
+    if version >= UNKNOWN_FORMAT:
+        version, uncounted = reader.u8(), Uncounted.read(reader)
     size = reader.varint()
     if size > _MOST_HEAD:
         raise CorruptError(f"the head of a sample takes {size} bytes; {_MOST_HEAD} are the most")
     content, _ = read_block(reader.blob(), 0, size)
-    head = SampleHead.from_reader(Reader(content, envelope.version), parameters)
+    head = SampleHead.from_reader(Reader(content, version), parameters)
+    if envelope.version >= UNKNOWN_FORMAT and not Uncounted() != uncounted == Uncounted.of(head.seen):
+        raise CorruptError("a sample does not say rightly up to when its rows were not counted")
     segments = [reader.blob() for _ in range(_checked_count(reader))]
     reader.done()
     return parameters, head, segments

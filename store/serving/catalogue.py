@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sketches.arrays import Ints
-from sketches.encoding.envelope import version_of
 from sketches.errors import QuestionError
 from sketches.event_rules import Repeats
 from sketches.family import Scope
@@ -113,7 +112,7 @@ class StoredStream:
     by_source: dict[str, Totals] = field(default_factory=dict)
     # family → key of a sketch → the commit that wrote it last, and its bytes
     sketches: dict[str, dict[Epoch, tuple[int, int]]] = field(default_factory=dict)
-    formats: dict[str, int] = field(default_factory=dict)  # of the heads of families that are stored in parts
+    beginnings: dict[str, bytes] = field(default_factory=dict)  # of the heads of families that are stored in parts
     set_aside: list[Gap] = field(default_factory=list)
     rejected: Rejected | None = None  # None where no row was rejected
     spans: list[tuple[int, int]] = field(default_factory=list)  # of each run, the oldest and newest event that it read
@@ -366,7 +365,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, streams: Mapping[str, StoredStr
         streams[name].sketches.setdefault(family, {})[WHOLE_STREAM] = commit, size
     for name, family, *_, beginning in in_parts:
         if len(streams[name].sketches) > 1:  # else there is nothing to plan
-            streams[name].formats[family] = version_of(beginning)
+            streams[name].beginnings[family] = beginning
     for name, source, start, length, family, reason in tables.set_aside(connection, names):
         stream = streams[name]
         stream.set_aside.extend(stream.gaps_of(family, Epoch(source, start, length), reason))

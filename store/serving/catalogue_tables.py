@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sketches.encoding.envelope import BEGINNING
 from store.engine import duckdb
 from store.packed_ledger import open_ledger
 
@@ -42,7 +43,7 @@ def sketches_in_parts(
     """
     return connection.execute(
         "SELECT stream, family, max(generation), sum(bytes)::BIGINT, any_value(beginning) FROM ("
-        "SELECT stream, family, generation, bytes, payload[1:6] AS beginning FROM heads UNION ALL "
+        f"SELECT stream, family, generation, bytes, payload[1:{BEGINNING}] AS beginning FROM heads UNION ALL "
         f"SELECT stream, family, NULL, bytes, NULL FROM segments) {_AMONG} GROUP BY stream, family "
         "ORDER BY stream, family",
         {"streams": streams},

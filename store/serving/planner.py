@@ -172,7 +172,9 @@ def _candidate(
     joined = there if question.aggregate == "inner-product" and len(there.events) else None
     stream = holdings_of(held, held.sources)
     settings = own if isinstance(own, Mapping) else {}
-    built = Built(settings, held.described, seconds, held.weighted, here, joined, stream, held.formats.get(name, 0))
+    built = Built(
+        settings, held.described, seconds, held.weighted, here, joined, stream, held.beginnings.get(name, b"")
+    )
     family = FAMILIES[name]
     at_ends = times is not Times.NOW and not family.abilities.past
     moments: list[int | None] = [question.as_of]

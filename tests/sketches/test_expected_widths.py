@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sketches import Events, Question, Sample
-from sketches.encoding.envelope import version_of
+from sketches.encoding.envelope import BEGINNING
 from sketches.family import Scope, Sketch
 from sketches.holdings import Holdings
 from sketches.promise import Built
@@ -164,14 +164,14 @@ def counted() -> Sample:
     return Sample.partial(events, rng.integers(0, 20, rows).astype(np.int32), names, detail=1)
 
 
-def built_of_days(share: float, wire_format: int) -> Built:
+def built_of_days(share: float, beginning: bytes) -> Built:
     day = 24 * HOUR
     oldest, ones = np.arange(4) * day, np.ones(4)
     own, stream = (
         Holdings(oldest, oldest + day - 1, size, size / parts, parts * ones, 0.0 * ones)
         for size, parts in ((75_000.0 * share * ones, 20.0 * share), (75_000.0 * ones, 20.0))
     )
-    return Built({"detail": 1}, SETTINGS, day, holdings=own, stream=stream, wire_format=wire_format)
+    return Built({"detail": 1}, SETTINGS, day, holdings=own, stream=stream, beginning=beginning)
 
 
 @pytest.mark.parametrize("decay", ["exp:half_life=6h", "window:20h", "poly:alpha=1.5,unit=1h"])
@@ -180,13 +180,13 @@ def built_of_days(share: float, wire_format: int) -> Built:
 def test_exact_totals_make_answers_as_much_narrower_as_expected(aggregate: str, share: float, decay: str) -> None:
     """Within a factor of 2 on average. Of some sources values are not counted by class: their τ-sums gain nothing."""
     sample = counted().of(None if share == 1.0 else ["s07", "s08", "s09", "s10"])
-    wire_format = version_of(counted().to_bytes())
+    beginning = counted().to_bytes()[:BEGINNING]
     measured, expected, plain = [], [], []
     for as_of in range(60 * HOUR, 96 * HOUR, 13 * HOUR + 700):
         question = Question(aggregate, decay, as_of, tau=400 if aggregate == "correlated-sum" else None)
         found = sample.answer(question)
         measured.append((found.upper - found.lower) / found.value)
-        for widths, known in ((expected, wire_format), (plain, 0)):
+        for widths, known in ((expected, beginning), (plain, b"")):
             promise = Sample.promise(question, built_of_days(share, known), past=True)
             assert promise is not None
             widths.append(promise.width)
@@ -194,11 +194,43 @@ def test_exact_totals_make_answers_as_much_narrower_as_expected(aggregate: str, 
     assert (np.mean(expected) < 0.8 * np.mean(plain)) == (aggregate != "correlated-sum" or share == 1.0)
 
 
+@cache
+def half_counted() -> Sample:
+    """The same rows, of which those of the first two days were not counted."""
+    rng = np.random.default_rng(5)
+    rows, names = 300_000, [f"s{number:02d}" for number in range(20)]
+    times = np.sort(rng.integers(0, 96 * HOUR, rows))
+    events = Events.of(np.arange(rows), times, rng.gamma(2.0, 120.0, rows).astype(np.int64), 1 + rng.poisson(3.0, rows))
+    sources, early = rng.integers(0, 20, rows).astype(np.int32), times < 48 * HOUR
+    before = Sample.build(events.take(early), detail=1, sources=np.array(names)[sources[early]])
+    return Sample.union([before, Sample.partial(events.take(~early), sources[~early], names, detail=1)])
+
+
+@pytest.mark.parametrize("aggregate", ["count", "correlated-sum"])
+def test_where_rows_were_not_counted_answers_are_expected_to_be_as_wide_as_without_totals(aggregate: str) -> None:
+    """What the first bytes of a sample say is enough: within a factor of 2 before and after rows were counted."""
+    beginning = half_counted().to_bytes()[:BEGINNING]
+    for hours, narrower in ((range(20, 44, 7), False), (range(72, 96, 7), True)):
+        measured, expected, plain = [], [], []
+        for hour in hours:
+            question = Question(
+                aggregate, "exp:half_life=3h", hour * HOUR + 1700, tau=400 if aggregate == "correlated-sum" else None
+            )
+            found = half_counted().answer(question)
+            measured.append((found.upper - found.lower) / found.value)
+            for widths, known in ((expected, beginning), (plain, b"")):
+                promise = Sample.promise(question, built_of_days(1.0, known), past=True)
+                assert promise is not None
+                widths.append(promise.width)
+        assert np.mean(measured) / 2.0 <= np.mean(expected) <= 2.0 * np.mean(measured), (hours, measured, expected)
+        assert (np.mean(expected) < 0.9 * np.mean(plain)) == narrower, (expected, plain)
+
+
 def test_of_too_many_sources_no_totals_are_expected() -> None:
     """Their slices would be as long as all of time, so none are kept."""
-    question, wire_format = Question("sum", "exp:half_life=6h", 90 * HOUR), version_of(counted().to_bytes())
+    question, beginning = Question("sum", "exp:half_life=6h", 90 * HOUR), counted().to_bytes()[:BEGINNING]
 
-    def expected(sources: float, known: int) -> float:
+    def expected(sources: float, known: bytes) -> float:
         built = built_of_days(0.2, known)
         assert built.stream is not None
         parts = np.full(4, sources)
@@ -206,5 +238,5 @@ def test_of_too_many_sources_no_totals_are_expected() -> None:
         assert promise is not None
         return promise.width
 
-    assert expected(20.0, wire_format) < 0.8 * expected(20.0, 0)
-    assert expected(60_000.0, wire_format) == expected(60_000.0, 0)
+    assert expected(20.0, beginning) < 0.8 * expected(20.0, b"")
+    assert expected(60_000.0, beginning) == expected(60_000.0, b"")

@@ -32,7 +32,7 @@ from sketches.family import Sketch
 from sketches.registry import load
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.integral import Integral
-from sketches.sampling.sample_bytes import FIELDS_FORMAT, SAMPLE_FORMAT, TOTALS_FORMAT
+from sketches.sampling.sample_bytes import FIELDS_FORMAT, SAMPLE_FORMAT, TOTALS_FORMAT, UNKNOWN_FORMAT
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 START = 1_700_000_000
@@ -300,6 +300,20 @@ def stream_counted() -> Sample:
     return whole.without(START + 900, START + 1000)
 
 
+def stream_uncounted() -> Sample:
+    """Rows of the second half alone were counted."""
+    ids, times, numbers = columns(900)
+    names = [f"site {number}" for number in range(3)]
+    early, late = (
+        (Events.of(ids[here], times[here], numbers[here], numbers[here] % 7), (ids[here] % 3).astype(np.int32))
+        for here in (times < START + 1500, times >= START + 1500)
+    )
+    before = Sample.build(early[0], epsilon=0.3, detail=1, seed=57, sources=np.array(names)[early[1]])
+    found = before.merge(Sample.partial(*late, names, epsilon=0.3, detail=1, seed=57))
+    assert found.kept < 700
+    return found
+
+
 def stream_units() -> Sample:
     return stream_of(lambda v: v, lambda v: np.ones(len(v), np.int64), seed=51)
 
@@ -381,6 +395,7 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "sample-zeros": (zeros, (*NUMBERS, *EACH_ONCE)),
     "sample-stream-units": (stream_units, NUMBERS),
     "sample-counted": (stream_counted, (*NUMBERS, *EACH_ONCE)),
+    "sample-uncounted": (stream_uncounted, (*NUMBERS, *EACH_ONCE)),
     "sample-stream-weights": (stream_weights, (*NUMBERS, *EACH_ONCE)),
     "sample-stream-floats": (stream_floats, NUMBERS),
     "sample-stream-keys": (stream_keys, KEYS),
@@ -401,7 +416,8 @@ def golden(name: str) -> Path:
         version = ENTRIES_FORMAT
     if name.startswith(("histogram", "qdigest", "exponential")):
         version = PATHS_FORMAT
-    version = {"sample-counted": TOTALS_FORMAT, "sample-fields": FIELDS_FORMAT}.get(name, version)
+    samples = {"sample-counted": TOTALS_FORMAT, "sample-fields": FIELDS_FORMAT, "sample-uncounted": UNKNOWN_FORMAT}
+    version = samples.get(name, version)
     return GOLDEN / f"{name}-v{version}.bin"
 
 

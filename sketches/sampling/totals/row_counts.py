@@ -7,6 +7,7 @@ classes. Then slices are doubled as long as there are far too many of them, befo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +21,9 @@ from sketches.sampling.totals.value_classes import LEAST_EXPONENT, SHIFT, classe
 
 _MOST_CELLS: Final = 1 << 20  # of a dense table by source
 _MOST_HOURS: Final = 1 << 22  # from the first to the last: they are numbered
-_FEW_HOURS: Final = 1 << 12  # that are numbered without looking whether rows came in them
+_FEW_HOURS: Final = 1 << 12  # that are numbered without looking whether rows came in them,
+_ROWS_AN_HOUR: Final = 64  # or that have so many rows on average
+_SOME: Final = 4  # of so many rows one tells whether slices by source are far too many
 _MOST_CLASSES: Final = 1 << 23  # cells of a dense table by class
 _EXACT: Final = 1 << 62  # what whole numbers add up to less than
 _EVERYTHING: Final = 1 << 62
@@ -61,14 +64,21 @@ def count_rows(
         return _in_halves(events, sources, length, int(hours[len(hours) // 2]) * length, by_source, by_class)
     number, whole = int(sources.max(initial=-1)) + 1, values.dtype.kind != "f"
     weights = np.empty(0, np.int64) if events.weights is None else events.weights
-    starts, slice_of_hour, level = _slices(hours, number)
+    in_hours = first * length, length, frozen(place)
+
+    def too_many(slice_of_hour: Ints, cells: int) -> bool:
+        there = np.zeros(cells if cells > FAR_TOO_MANY * by_source else 0, np.bool_)
+        where = *in_hours, slice_of_hour, number
+        return len(there) > 0 and _found(frozen(events.times), frozen(sources), where, there, FAR_TOO_MANY * by_source)
+
+    starts, slice_of_hour, level = _slices(hours, number, too_many)
     source_cells, class_cells = _Cells.of(len(starts), number, whole=whole), _Cells.of(len(hours), classes, whole=whole)
     limits = np.zeros((len(hours), 2), values.dtype)
     if len(values):
         limits[:] = (_EXACT, -_EXACT) if whole else (np.inf, -np.inf)
     _add_rows(
         (frozen(events.times), frozen(sources), frozen(weights), frozen(values)),
-        (first * length, length, frozen(place), frozen(slice_of_hour), lowest),
+        (*in_hours, frozen(slice_of_hour), lowest),
         (*source_cells.flat(), *class_cells.flat(), limits),
         (number, classes),
     )
@@ -122,9 +132,12 @@ class _Cells(NamedTuple):
         return cls(np.zeros((slices, groups, 3), np.int64), np.zeros((slices, groups, 0 if whole else 2)))
 
     def together(self, first: Ints) -> _Cells:
-        """Slices from each of some up to the next added up."""
-        sums = np.add.reduceat(self.sums, first, axis=0) if self.sums.size else self.sums[first]
-        return _Cells(np.add.reduceat(self.counts, first, axis=0), sums)
+        """Slices from each of some up to the next, one or two of them, added up."""
+        pairs = np.flatnonzero(np.diff(first, append=len(self.counts)) > 1)
+        counts, sums = self.counts[first], self.sums[first]
+        counts[pairs] += self.counts[first[pairs] + 1]
+        sums[pairs] += self.sums[first[pairs] + 1]
+        return _Cells(counts, sums)
 
     def all_groups(self) -> _Cells:
         return _Cells(self.counts.sum(axis=1, keepdims=True), self.sums.sum(axis=1, keepdims=True))
@@ -147,22 +160,23 @@ def _hours(times: Ints, first: int, last: int, length: int) -> tuple[Ints, Ints]
     do, and otherwise those in which rows came."""
     if not len(times):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    if last - first < _FEW_HOURS:
+    if last - first < max(_FEW_HOURS, len(times) // _ROWS_AN_HOUR):
         return np.arange(first, last + 1), np.arange(last + 1 - first)
     there = np.zeros(last + 1 - first, np.bool_)
     _mark(frozen(times), first * length, length, there)
     return np.flatnonzero(there) + first, np.cumsum(there) - 1
 
 
-def _slices(hours: Ints, sources: int) -> tuple[Ints, Ints, int]:
+def _slices(hours: Ints, number: int, too_many: Callable[[Ints, int], bool]) -> tuple[Ints, Ints, int]:
     """Slices by source: their starts, the place of each hour among them, and how often an hour is doubled so that a
-    dense table is not too large."""
+    dense table is not too large, and not far too much of it is in use."""
     level = 0
     while True:
         slices = hours >> level
         new = np.diff(slices, prepend=slices[:1] - 1) > 0
-        if sources * int(np.count_nonzero(new)) <= _MOST_CELLS or np.count_nonzero(new) <= 1:
-            return slices[new] << level, np.cumsum(new) - 1, level
+        count, place = int(np.count_nonzero(new)), np.cumsum(new) - 1
+        if count <= 1 or (number * count <= _MOST_CELLS and not too_many(place, number * count)):
+            return slices[new] << level, place, level
         level += 1
 
 
@@ -195,6 +209,25 @@ def _mark(times: Ints, begin: int, length: int, there: Flags) -> None:
     inverse = 1.0 / length
     for row in range(len(times)):
         there[_U(_hour(times[row], begin, length, inverse))] = True
+
+
+@njit(cache=True, nogil=True)
+def _found(
+    times: Ints, sources: NDArray[np.int32], where: tuple[int, int, Ints, Ints, int], there: Flags, enough: int
+) -> bool:
+    """Whether some of the rows alone are in more cells than are enough."""
+    begin, length, place, slice_of_hour, number = where
+    inverse = 1.0 / length
+    found = 0
+    for row in range(0, len(times), _SOME):
+        hour = place[_U(_hour(times[row], begin, length, inverse))]
+        cell = _U(slice_of_hour[_U(hour)] * number + sources[row])
+        if not there[cell]:
+            there[cell] = True
+            found += 1
+            if found > enough:
+                return True
+    return False
 
 
 @njit(cache=True, nogil=True)
