@@ -25,7 +25,6 @@ from tests.support.chaos import DISTURBED, Outcome, Scene, chaos
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=600.0, help="how long runs are disturbed (default 600)")
-    options.add_argument("--patience", type=float, default=8.0, help="about how long a run takes here (default 8)")
     options.add_argument("--seed", type=int, default=1, help="of files and moments (default 1)")
     options.add_argument("--publish", action="store_true", help="write the outcome to docs/benchmarks.md")
     asked = options.parse_args()
@@ -35,7 +34,7 @@ def main() -> None:
         def in_peace(config: Path) -> None:
             scene.ended(scene.run(config=config.name), "in peace")
 
-        found = chaos(scene, _for_seconds(asked.seconds, asked.seed), asked.patience, in_peace)
+        found = chaos(scene, _for_seconds(asked.seconds, asked.seed), in_peace)
         text = _text(found, mounted=scene.mounted)
     if asked.publish:
         publish(

@@ -43,7 +43,7 @@ from store.writing.run import EPOCHS
 def run(settings: Settings, options: RunOptions, progress: Progress, session: SparkSession | None = None) -> Summary:
     """Carry out a run. Where one stream fails, the others are committed all the same; its outcome says why."""
     begun = time.perf_counter()
-    with stoppable() as check_stopped, run_lock(settings.store, options.wait), ExitStack() as stack:
+    with stoppable() as stopping, run_lock(settings.store, options.wait), ExitStack() as stack:
 
         @cache
         def spark() -> SparkSession:
@@ -58,7 +58,7 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
         for work in works:
             _say_found(work, progress)
         ready = sketched_together(works, spark, started, progress)
-        check_stopped()
+        stopping.check()
         for work in works:
             if work.outcome.error is None and work.is_needed:
                 try:
@@ -67,9 +67,9 @@ def run(settings: Settings, options: RunOptions, progress: Progress, session: Sp
                     raise
                 except WaneError as error:
                     work.outcome.error = str(error)
-                check_stopped()
+                stopping.check()
         committed = [run for run in runs if run is not None]
-        generation = commit(settings.store, committed) if committed else None
+        generation = commit(settings.store, committed, before=stopping.last_call) if committed else None
         if committed:
             _note_revoked(works, settings)
             _note_silent(works, settings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,11 +31,14 @@ from store.writing.totals import take_out, write_totals
 _ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
 
 
-def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -> int:
+def commit(
+    path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT, before: Callable[[], None] = lambda: None
+) -> int:
     """Add runs, one a stream, to the store, creating it if need be, and return the new generation.
 
     Late events are merged into the epochs they belong to. A stored sketch whose bytes are damaged cannot be merged: it
-    is set aside, and stays known as a gap. A file that the ledger knows already is an `AlreadyIngestedError`.
+    is set aside, and stays known as a gap. A file that the ledger knows already is an `AlreadyIngestedError`. `before`
+    is called when all is written and nothing is committed: what it raises takes all of it back.
     """
     file = Path(path)
     together = [runs] if isinstance(runs, Run) else list(runs)
@@ -58,7 +61,7 @@ def commit(path: str | Path, runs: Run | Sequence[Run], *, wait: float = WAIT) -
             remove_unfinished(file.resolve())
             check(connection, file)
             if name_of_commit(connection) == name:
-                _write(connection, merged, generation + 1)
+                _write(connection, merged, generation + 1, before)
                 settle(connection, file)
                 return generation + 1
         if time.monotonic() >= deadline:
@@ -94,7 +97,9 @@ def _merged(run: Run, overlap: Overlap, held: Sequence[HeldParts], since: int | 
     return _Merged(run, by_key, in_parts, since)
 
 
-def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], generation: int) -> None:
+def _write(
+    connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], generation: int, before: Callable[[], None]
+) -> None:
     used = bytes_used(connection)
     connection.begin()
     try:
@@ -104,6 +109,7 @@ def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], gener
         close_sources(connection)
         connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
         vacuum(connection, wanted=used > _ROOM * live_bytes(connection))
+        before()
         connection.commit()
     except BaseException:
         abandon(connection)

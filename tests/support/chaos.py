@@ -134,7 +134,8 @@ class Scene:
     folder: Path
     seed: int
     rows: dict[str, Rows] = field(default_factory=dict)  # by the path of the file
-    unfinished: dict[str, bytes] = field(default_factory=dict)  # what is cut short or has vanished, by its path
+    unfinished: dict[str, bytes] = field(default_factory=dict)  # what is cut short or will vanish, by its path
+    vanishing: dict[str, threading.Timer] = field(default_factory=dict)  # what makes it vanish
     outcome: Outcome = field(default_factory=Outcome)
     mounted: bool = False
 
@@ -197,14 +198,15 @@ class Scene:
                 self.unfinished[str(path)] = data
                 timer = threading.Timer(rng.uniform(0.0, 4.0), lambda gone=path: gone.unlink(missing_ok=True))
                 timer.daemon = True
+                self.vanishing[str(path)] = timer
                 timer.start()
 
     def finish_files(self, most: int) -> None:
-        """Complete what is cut short or has vanished."""
+        """Complete what is cut short, and bring back what has vanished."""
         for path in list(self.unfinished)[:most]:
             data, there = self.unfinished.pop(path), Path(path)
-            if there.exists() and there.read_bytes() == data:
-                continue  # it has yet to vanish, and will not come back
+            if path in self.vanishing:
+                self.vanishing.pop(path).join()
             hidden = there.with_name(f".{there.name}")
             hidden.write_bytes(data)
             hidden.rename(there)
@@ -269,6 +271,12 @@ def below(ancestor: int) -> dict[int, bytes]:
         found |= {one: commands.get(one, b"") for one in children}
         wanted = children
     return found
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begun = time.monotonic()
+    work()
+    return time.monotonic() - begun
 
 
 def _strike(scene: Scene, process: subprocess.Popen[str], rng: random.Random, how: str, patience: float) -> None:
@@ -542,19 +550,20 @@ def onlooker(scene: Scene, server: Server) -> Iterator[Path]:
 def chaos(
     scene: Scene,
     disturbances: Iterable[str],
-    patience: float,
     in_peace: Callable[[Path], object],
     *,
     files: int = 1,
 ) -> Outcome:
     """Disturbed runs, one after the other, while others ask; then peace, and what was found wrong.
 
-    `patience` is about how many seconds a run takes, `files` how many each stream gets before it; `in_peace` ingests
-    the files of a settings file into its store.
+    The first run is left in peace, and tells how long one takes here: moments of the others are drawn from that.
+    `files` is how many each stream gets before a run; `in_peace` ingests the files of a settings file into its store.
     """
     rng, log = random.Random(scene.seed), scene.folder / "dashboard.log"
     with scene.small_disk():
         with serving(scene.store, log) as server, readers(scene) as notes, onlooker(scene, server) as page:
+            scene.feed(rng, "whole")
+            patience = _seconds(lambda: scene.ended(scene.run(), "in peace"))
             for number, how in enumerate(disturbances):
                 for one in range(files):
                     scene.feed(rng, COMING[(number * files + one) % len(COMING)])

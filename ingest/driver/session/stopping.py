@@ -1,4 +1,5 @@
 """A run that is told to stop, by Ctrl-C or SIGTERM, commits nothing, and clears away what it had put on the disk.
+What comes when it is about to commit comes too late: the run ends well a moment later.
 
 Without it SIGTERM ends the process on the spot. And pyspark's own handler of SIGINT first cancels the jobs: where its
 KeyboardInterrupt is lost, as in a destructor, a stream has failed and the others are committed without it.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -25,22 +26,37 @@ class Stopped(KeyboardInterrupt):
         self.exit_code = 128 + number  # as a shell reports it
 
 
+class Stopping:
+    """The signals that told a run to stop."""
+
+    def __init__(self) -> None:
+        self._came: list[int] = []
+        self._too_late = False
+
+    def check(self) -> None:
+        """Raise `Stopped` again, if a signal came: who caught the first may not have known it."""
+        if self._came:
+            raise Stopped(self._came[0])
+
+    def last_call(self) -> None:
+        """Raise it for the last time: from now on signals come too late."""
+        self._too_late = True
+        self.check()
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """What a signal calls."""
+        if not self._too_late:
+            self._came.append(number)
+            raise Stopped(number)
+
+
 @contextmanager
-def stoppable() -> Iterator[Callable[[], None]]:
-    """Raise `Stopped` where one of the signals comes inside the block. What is yielded raises it again, if one came.
+def stoppable() -> Iterator[Stopping]:
+    """Raise `Stopped` where one of the signals comes inside the block.
 
     A signal that is ignored stays so: a shell has processes in the background ignore Ctrl-C.
     """
-    came: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        raise Stopped(number)
-
-    def check() -> None:
-        if came:
-            raise Stopped(came[0])
-
+    stopping = Stopping()
     root = logging.getLogger()
     root.addFilter(_is_news)
     try:
@@ -48,8 +64,8 @@ def stoppable() -> Iterator[Callable[[], None]]:
             if _settable():
                 for number in SIGNALS:
                     if signal.getsignal(number) is not signal.SIG_IGN:
-                        signal.signal(number, stop)
-            yield check
+                        signal.signal(number, stopping.stop)
+            yield stopping
     finally:
         root.removeFilter(_is_news)
 

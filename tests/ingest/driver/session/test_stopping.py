@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from ingest.driver.session.spark_folder import spark_folder, temporary_files_in
 from ingest.driver.session.stopping import Stopped, kept_handlers, stoppable
 from ingest.driver.stream_work import StreamWork
 from sketches.errors import WaneError
-from store import Run
+from store import Run, Store
+from store.writing import transaction
 from tests.support.paths import ROOT
 from tests.support.stores import parts, run_of
 from tests.support.streams import STREAMS
@@ -75,6 +77,32 @@ def test_no_half_of_the_streams_is_committed(
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.parametrize(("place", "too_late"), [("write_ledger", False), ("settle", True)])
+def test_a_signal_while_the_store_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, place: str, *, too_late: bool
+) -> None:
+    """What is not committed yet is taken back; what is committed is no failure: the run ends as if nothing had come."""
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/1.csv").write_text("id,t\n1,1\n")
+    (tmp_path / "wane.toml").write_text(TWO)
+    monkeypatch.setattr(job, "sketched_together", lambda *_: {})
+    monkeypatch.setattr(
+        job, "_ingest", lambda work, *_: run_of(parts({"a": STREAMS["late"](10, 1)}), stream=work.settings.name)
+    )
+    written = getattr(transaction, place)
+
+    def struck(*given: Any, **more: Any) -> None:
+        os.kill(os.getpid(), number)
+        written(*given, **more)
+
+    monkeypatch.setattr(transaction, place, struck)
+    with nullcontext() if too_late else pytest.raises(Stopped):
+        done = job.run(read_settings(tmp_path / "wane.toml"), RunOptions(), Progress(quiet=True))
+        assert (done.generation, done.exit_code) == (1, 0)
+    held = Store(tmp_path / "wane.duckdb").catalogue()
+    assert (held.generation, sorted(held.streams)) == ((1, ["calls", "readings"]) if too_late else (0, []))
+
+
 def test_a_shell_hears_which_signal_it_was(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """130 after Ctrl-C, 143 after SIGTERM, and a line."""
 
@@ -93,11 +121,11 @@ def test_what_is_ignored_stays_ignored() -> None:
     """A run that a shell put in the background does not hear Ctrl-C, whatever handler pyspark sets."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with stoppable() as check:
+        with stoppable() as stopping:
             with kept_handlers():
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             os.kill(os.getpid(), signal.SIGINT)
-            check()
+            stopping.check()
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -107,8 +135,8 @@ def test_other_threads_set_no_handlers() -> None:
     found: list[str] = []
 
     def work() -> None:
-        with stoppable() as check:
-            check()
+        with stoppable() as stopping:
+            stopping.check()
             found.append("done")
 
     thread = threading.Thread(target=work)
