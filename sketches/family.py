@@ -21,12 +21,12 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sketches.arrays import Floats, Ints, Rows
+from sketches.arrays import Floats, Ints
 from sketches.changes import Changes, Stretch
 from sketches.decay.functions import LastEvents
 from sketches.encoding.envelope import Envelope, load
 from sketches.errors import CorruptError, EventError, UnanswerableError
-from sketches.estimate import Curve, Estimate, Series, Split, SplitSeries
+from sketches.estimate import Curve, Estimate, Series, SplitSeries
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
 from sketches.fields import KnownField
@@ -35,6 +35,7 @@ from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.records import dataclass
+from sketches.splittable import Splittable
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
@@ -148,25 +149,8 @@ class Askable(ABC):
         sources: Any = None,
     ) -> Changes:
         """How the shares of values in these columns differ between a stretch of time and others, without decay, of the
-        events that a question is about; `sources` also those of the sources, side by side."""
+        events of a question; `sources` also those of the sources."""
         raise UnanswerableError("this family cannot say what changed")
-
-
-class Splittable(ABC):
-    """What answers one question for each of many groups at once: of many sources, or of the values of a field."""
-
-    @abstractmethod
-    def answer(self, question: Question) -> Split:
-        """The answer of every group; `UnanswerableError` where the family has none by groups."""
-
-    @abstractmethod
-    def over_time(self, question: Question, as_of: ArrayLike, listed: Rows) -> SplitSeries:
-        """The answers of some groups, by number, at many times: at each time all intervals hold together, whichever of
-        all groups were picked."""
-
-    @abstractmethod
-    def compared(self, question: Question, inside: Stretch, outside: Sequence[Stretch]) -> Any:
-        """The groups as one more column of `Askable.changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +281,7 @@ class Sketch(Askable):
 
     @classmethod
     def by_field(cls, askable: Any, name: str) -> Splittable:
-        """What answers for each value of a field at once, of what this family's sketches are asked as."""
+        """What answers for each value of a field at once."""
         raise UnanswerableError(f"the {cls.family} family keeps no fields to split an answer by")
 
     @classmethod

@@ -202,15 +202,13 @@ class AnswerCache:
 
     def series_by(self, view: View, stream: StoredStream, as_of: Ints) -> dict[Group, Series]:
         """The numbers of the listed groups at many as-of times."""
-        question = view.question(stream)
+        question, groups = view.question(stream), (view.by, view.smallest, view.groups)
         return self.once(
-            ("series by", view.stream, view.source, view.by, view.smallest, view.groups, question, as_of.tobytes()),
+            ("series by", view.stream, view.source, view.family, groups, question, as_of.tobytes()),
             lambda: self.store.series_by(
-                view.stream,
-                question,
-                as_of,
-                view.by,
+                *(view.stream, question, as_of, view.by),
                 sources=view.source,
+                family=view.family or None,
                 top=view.groups,
                 smallest=view.smallest,
             )[0],

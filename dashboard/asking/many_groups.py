@@ -1,4 +1,4 @@
-"""Answers about many groups at once: at many times, and on both sides of a marked time."""
+"""Answers about many groups at once: at many times, on both sides of a marked time, and against another view."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from store.serving.catalogue import StoredStream
 from store.serving.changes_answer import ChangesAnswer, Sides, changes
 from store.serving.selected import classes_over_time, over_time
 from store.serving.split_answer import SplitAnswer
+from store.serving.split_change import SplitChange, changed
 
 POINTS: Final = 60  # of each group over time
 POINTS_OF_QUANTILES: Final = 30
@@ -69,6 +70,16 @@ def _edges(answers: AnswerCache, view: View, stream: StoredStream) -> Floats:
     curve, _ = answers.quantiles(View(view.stream, view.source, decay="none", where=view.where), stream)
     known = curve.value[np.isfinite(curve.value)]
     return even_edges(float(known[1]), float(known[-2]), CLASSES) if len(known) > 3 else np.empty(0)
+
+
+def changed_of(answers: AnswerCache, view: View, before: View, stream: StoredStream, top: int) -> SplitChange:
+    """How the answers of groups differ from those of another view of the same groups."""
+    (now, then), sides = (
+        ((one.question(stream), answers.split(one, stream, top)) for one in (view, before)),
+        view.source,
+    )
+    key = ("changed", view.stream, sides, view.family, view.by, view.smallest, now[0], then[0], top)
+    return answers.once(key, lambda: changed(answers.store, view.stream, now, then, sides))
 
 
 def sides_of(view: View, stream: StoredStream, shown: tuple[int, int]) -> Sides | None:

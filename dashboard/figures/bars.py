@@ -62,10 +62,10 @@ def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
     )
 
 
-def group_bars(places: Sequence[Place], axis: Axis) -> go.Figure:
-    """The answers of groups with whiskers, in the colours of their lines; ties are hatched."""
+def group_bars(places: Sequence[Place], axis: Axis, *, alike: bool = False) -> go.Figure:
+    """The answers of groups with whiskers, in the colours of their lines or all `alike`; ties are hatched."""
     names = [in_figure(place.name) for place in places]
-    colours = [COLOURS[at % len(COLOURS)] for at in range(len(places))]
+    colours = [COLOURS[0 if alike else at % len(COLOURS)] for at in range(len(places))]
     bar = {
         "type": "bar",
         "x": [place.estimate for place in places],
@@ -103,7 +103,7 @@ def group_bars(places: Sequence[Place], axis: Axis) -> go.Figure:
         [bar],
         max(170, 70 + 30 * len(places)),
         x={**axis.settings, "rangemode": "tozero", **_range(places), "nticks": 5},
-        y=name_axis([_short(name) for name in names]),
+        y=name_axis([short_name(name) for name in names]),
         hovermode="closest",
         bargap=0.35,
         margin=MARGIN_WITHOUT_LEGEND,
@@ -121,7 +121,7 @@ def _range(places: Sequence[Place]) -> dict[str, Any]:
     return {"range": [low, high]}
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """A name that leaves room for its bar; the pointer shows all of it."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,13 +12,14 @@ import streamlit as st
 from dashboard import wording
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
-from dashboard.asking.measures import splits
+from dashboard.asking.many_groups import changed_of
+from dashboard.asking.measures import aggregates_of, splits
 from dashboard.asking.view import View
 from dashboard.figures.bars import group_bars
-from dashboard.parts import chart, components, filters, notices, sidebar
+from dashboard.figures.change_dots import Changed, change_dots
+from dashboard.parts import against, chart, components, filters, notices, sidebar
 from dashboard.parts.components import Table
-from sketches.decay import parse_decay
-from sketches.durations import human_duration, parse_duration
+from sketches.arrays import Rows
 from sketches.errors import WaneError
 from sketches.formatting import counted, percent_text
 from store.serving.catalogue import Catalogue, StoredStream
@@ -26,8 +28,8 @@ from store.serving.split_change import SplitChange
 
 ALL: Final = 1_000_000  # groups
 DRAWN: Final = 20  # as bars
-AGAINST: Final = {"decays": "Against another decay", "times": "Against a time before"}
-SHIFTS: Final = ("1h", "1d", "7d", "28d")
+QUICK: Final = {"mean": "Mean", "median": "Median", "sum": "Sum", "count": "Number", "rate": "Rate"}
+Columns = dict[str, Any]  # names with arrays or lists, alike in length
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
@@ -46,155 +48,178 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     view = session.view() if session.view().by in known else replace(session.view(), by=known[0])
     components.heading(f"{components.subject(answers, view, stream)}, ranked by {view.by}", view)
     filters.chips(stream)
-    _choices(known, view)
+    _choices(known, view, stream)
     with components.guarded():
         with components.working("Ranking"):
             split = answers.split(view, stream, ALL)
         _board(answers, view, stream, split)
 
 
-def _choices(known: list[str], view: View) -> None:
-    """What is ranked, in which order, and against what."""
+def _choices(known: list[str], view: View, stream: StoredStream) -> None:
+    """What is ranked, by which number, in which order, and against what."""
+    quick = [name for name in QUICK if name in aggregates_of(stream)]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        key = "aggregate@board"
+        session.show(
+            st.pills,
+            "By",
+            quick,
+            format_func=QUICK.__getitem__,
+            shown=view.aggregate if view.aggregate in quick else None,
+            key=key,
+            on_change=_take_aggregate,
+            args=(key,),
+        )
+        against.presets(view, stream)
     first, second, third, fourth = st.columns([3, 3, 3, 2], vertical_alignment="bottom")
     with first:
         key = "by@board"
         session.show(st.selectbox, "Ranked", known, shown=view.by, key=key, on_change=_take_by, args=(key,))
+    against.choices(view, second, third)
     with fourth:
         session.show(st.toggle, "Smallest first", **session.bound("smallest", "board"))
-    with second:
-        key = "against@board"
-        session.show(
-            st.selectbox,
-            "Change",
-            list(AGAINST),
-            format_func=AGAINST.__getitem__,
-            shown=view.compare if view.compare in AGAINST else "decays",
-            key=key,
-            on_change=_take_against,
-            args=(key,),
-        )
-    with third:
-        if view.compare == "times":
-            key = "shift@board"
-            chosen = view.shift[0] if view.shift else SHIFTS[1]
-            session.show(
-                st.selectbox,
-                "So long before",
-                [*SHIFTS, *([chosen] if chosen not in SHIFTS else [])],
-                format_func=lambda text: human_duration(parse_duration(text)),
-                shown=chosen,
-                key=key,
-                on_change=_take_shift,
-                args=(key,),
-            )
-        else:
-            session.text(
-                "The other decay",
-                "against 0",
-                _with_decay,
-                shown=view.against[0] if view.against else "none",
-                placeholder="none",
-                help="A decay as `wane query --decay` takes it, such as `window:28d`.",
-            )
+
+
+def _take_aggregate(key: str) -> None:
+    if (chosen := st.session_state[key]) is not None:
+        session.change(aggregate=chosen)
 
 
 def _take_by(key: str) -> None:
     session.change(by=st.session_state[key])
 
 
-def _take_against(key: str) -> None:
-    session.change(compare=st.session_state[key])
-
-
-def _take_shift(key: str) -> None:
-    session.change(shift=(st.session_state[key],))
-
-
-def _with_decay(typed: str) -> View:
-    spec = parse_decay(typed.strip() or "none").spec
-    return replace(session.view(), against=(spec, *session.view().against[1:]))
-
-
-def other_side(view: View, stream: StoredStream) -> tuple[str, View]:
-    """What the answers are compared with, in words, and its view."""
-    if view.compare != "times":
-        other = view.with_fading(parse_decay(view.against[0] if view.against else "none"))
-        return wording.decay_label(other.fading), other
-    shift = view.shift[0] if view.shift else SHIFTS[1]
-    units = round(parse_duration(shift) * stream.unit.denominator / stream.unit.numerator)
-    now = view.moment(stream.unit)
-    at = (stream.as_of() or 0) if now is None else now
-    return f"{human_duration(parse_duration(shift))} before", replace(view, as_of=str(at - units))
-
-
 def _board(answers: AnswerCache, view: View, stream: StoredStream, split: SplitAnswer) -> None:
-    if not split.places:
-        st.info("No group has an answer here.", icon=":material/hourglass_empty:")
+    if not len(split.listed):
+        notices.empty(
+            "No group has an answer here",
+            "Nothing that the filter leaves counts under this decay as of this time. Take a longer window, another "
+            "as-of time, or remove a filter.",
+        )
         return
     notices.beside(split.provenance, stream)
-    question = answers.question(view, stream)
-    name, other = other_side(view, stream)
+    name, other = against.other_side(view, stream)
     change = None
     try:
-        change = SplitChange.of(split.split, answers.split(other, stream, ALL).split)
+        change = changed_of(answers, view, other, stream, ALL)
     except WaneError as error:
         st.caption(f"There is nothing to compare with: {wording.safe(error)}.")
-    left, right = st.columns([1, 2], gap="medium")
+    _figures(answers, view, stream, split, change)
+    told, rows = _told(split, change, view), _found(split)
+    shown = columns(split, change, name, rows)
+    _table(shown, view)
+    _drill(view, stream, split, rows)
+    st.caption(wording.safe(told))
+    components.footer(split.provenance, answers)
+    whole = split.listed
+    components.exports("leaderboard", lambda: table(columns(split, change, name, whole)), split.as_dict)
+    components.same_on_the_command_line(view, answers.path, split=True)
+
+
+def _figures(
+    answers: AnswerCache, view: View, stream: StoredStream, split: SplitAnswer, change: SplitChange | None
+) -> None:
+    """The first groups as bars, and beside them how they have changed."""
+    axis, drawn = components.axis_of(answers.question(view, stream), stream), split.first(DRAWN)
+    left, right = st.columns(2, gap="medium")
     with left:
-        drawn = split.places[:DRAWN]
-        figure = group_bars(drawn, components.axis_of(question, stream))
         components.show(
-            figure,
+            group_bars(drawn, axis, alike=True),
             "leaderboard",
             f"The first {len(drawn)} of all {view.by}s with their intervals",
             on_select="rerun",
             selection_mode="points",
         )
-        if len(split.places) > DRAWN:
-            st.caption(f"The first {DRAWN} of {len(split.places):,}; the table has all.")
-    with right:
-        head, rows = board(split, change, name)
-        _table(head, rows, view)
-    _drill(view, stream, split)
-    st.caption(wording.safe(_told(split, change, view)))
-    components.footer(split.provenance, answers)
-    components.exports("leaderboard", lambda: (head, rows), split.as_dict)
-    components.same_on_the_command_line(view, answers.path, split=True)
-
-
-def board(split: SplitAnswer, change: SplitChange | None, against: str) -> Table:
-    """All groups in their order, with their intervals and how they changed."""
-    found = split.split
-    columns: list[Any] = [found.value, found.lower, found.upper]
-    head = ["rank", split.by, "estimate", "from", "to", "place"]
+        if len(split.listed) > DRAWN:
+            st.caption(f"The first {DRAWN} of {len(split.listed):,}; the table has all.")
     if change is not None:
-        head += [against, "change", "change %", "is it real?"]
-    rows = []
-    ties = found.ties
-    for rank, at in enumerate(split.listed.tolist(), 1):
-        row: list[Any] = [rank, group_text(found.names[at]), *(float(column[at]) for column in columns)]
-        row.append("tie" if ties[at] else "clear")
-        if change is not None:
-            row += [float(change.before[at]), float(change.change[at]), 100.0 * float(change.relative[at])]
-            row.append("yes" if change.certain[at] else "unsure")
-        rows.append([None if isinstance(cell, float) and not np.isfinite(cell) else cell for cell in row])
-    return head, rows
+        at = split.listed[:DRAWN]
+        numbers = (change.change.value, change.change.lower, change.change.upper, change.certain)
+        dots = [
+            Changed(place.name, *numbers)
+            for place, *numbers in zip(drawn, *(column[at].tolist() for column in numbers), strict=True)
+        ]
+        with right:
+            components.show(
+                change_dots(dots, axis),
+                "changes of the leaderboard",
+                f"How the first {len(drawn)} {view.by}s have changed, with the limits of the changes",
+            )
+            st.caption("How each has changed. Hollow: it may be chance.")
 
 
-def _table(head: Any, rows: Any, view: View) -> None:
-    """The table: a click on a column sorts, its magnifying glass searches, a click on a row shows that group alone."""
-    numbers = [name for name in head if name not in ("rank", view.by, "place", "is it real?")]
+def columns(split: SplitAnswer, change: SplitChange | None, against: str, rows: Rows) -> Columns:
+    """Some groups in their order, with their intervals and how they changed."""
+    found = split.split
+    rank = np.empty(len(found), np.int64)
+    rank[split.listed] = np.arange(1, len(split.listed) + 1)
+    shown: Columns = {
+        "rank": rank[rows],
+        split.by: [group_text(found.names[at]) for at in rows.tolist()],
+        "estimate": found.value[rows],
+    }
+    if not found.exact:
+        shown |= {"from": found.lower[rows], "to": found.upper[rows]}
+    shown["place"] = np.where(found.ties[rows], "tie", "clear")
+    if change is None:
+        return shown
+    shown[against] = change.before.value[rows]
+    for name, limited, scale in (("change", change.change, 1.0), ("change %", change.relative, 100.0)):
+        value, ends = limited.value[rows], (limited.lower[rows], limited.upper[rows])
+        shown[name] = scale * value
+        if change.exact:
+            continue
+        for end, column in zip(("from", "to"), ends, strict=True):
+            shown[f"{name}, {end}"] = np.where(np.isfinite(value) & np.isfinite(column), scale * column, np.nan)
+    shown["beyond chance"] = np.where(change.certain[rows], "yes", "may be chance")
+    return shown
+
+
+def table(shown: Columns) -> Table:
+    """The same as rows, for export."""
+    listed: list[Sequence[Any]] = [
+        [None if isinstance(cell, float) and not np.isfinite(cell) else cell for cell in np.asarray(column).tolist()]
+        for column in shown.values()
+    ]
+    return list(shown), [list(row) for row in zip(*listed, strict=True)]
+
+
+def _found(split: SplitAnswer) -> Rows:
+    """The numbers of the groups whose name has the text that is looked for, in order; all without one."""
+    key = "find@board"
+    st.text_input(
+        f"Find a {split.by}",
+        key=key,
+        placeholder=f"a part of its name, among {len(split.listed):,}",
+        label_visibility="collapsed",
+        icon=":material/search:",
+    )
+    wanted = str(st.session_state.get(key, "")).strip().lower()
+    if not wanted:
+        return split.listed
+    names = split.split.names
+    return np.array([at for at in split.listed.tolist() if wanted in group_text(names[at]).lower()], np.intp)
+
+
+def _table(shown: Columns, view: View) -> None:
+    """A click on a column sorts, a click on a row shows that group alone."""
+    texts = ("rank", view.by, "place", "beyond chance")
+    numbers = [name for name in shown if name not in texts]
+    percents = [name for name in numbers if name.startswith("change %")]
     st.dataframe(
-        {name: [row[at] for row in rows] for at, name in enumerate(head)},
+        shown,
         hide_index=True,
-        height=min(700, 38 + 35 * max(6, len(rows))),
+        height=min(560, 38 + 35 * max(3, len(shown["rank"]))),
         column_config={
+            "rank": st.column_config.NumberColumn(width=50, pinned=True),
+            view.by: st.column_config.TextColumn(pinned=True),
             **{name: st.column_config.NumberColumn(format="%.4g") for name in numbers},
+            **{name: st.column_config.NumberColumn(format="%+.3g%%") for name in percents},
             "place": st.column_config.TextColumn(help="A tie: its interval overlaps that of another place."),
-            "is it real?": st.column_config.TextColumn(
-                help="Yes, where the intervals of now and before do not overlap; else it may be chance."
+            "beyond chance": st.column_config.TextColumn(
+                help="Yes, where the limits of the change do not hold 0. Both answers are of the same events: what is "
+                "chance in both alike is left out."
             ),
-            "change %": st.column_config.NumberColumn(format="%+.3g%%"),
         },
         key="rows of the board",
         on_select="rerun",
@@ -203,16 +228,15 @@ def _table(head: Any, rows: Any, view: View) -> None:
     )
 
 
-def _drill(view: View, stream: StoredStream, split: SplitAnswer) -> None:
+def _drill(view: View, stream: StoredStream, split: SplitAnswer, rows: Rows) -> None:
     """Show one group on the page Explore, where a bar or a row was clicked."""
-    rows = st.session_state.get("rows of the board", {}).get("selection", {}).get("rows", [])
+    chosen = st.session_state.get("rows of the board", {}).get("selection", {}).get("rows", [])
     points = chart.selected("figure leaderboard").get("points", [])
-    places = split.places
-    at = rows[0] if rows else int(points[0]["point_index"]) if points else -1
-    if not 0 <= at < len(places):
-        st.caption("Click a column to sort, the magnifying glass to search, a bar or the left end of a row to see one.")
+    which, at = (rows, chosen[0]) if chosen else (split.listed, int(points[0]["point_index"]) if points else -1)
+    if not 0 <= at < len(which):
+        st.caption("Click a column to sort, a bar or the left end of a row to see one on Explore.")
         return
-    session.change(**filters.narrowed(view, stream, places[at].value))
+    session.change(**filters.narrowed(view, stream, split.split.names[which[at]]))
     for key in ("rows of the board", "figure leaderboard"):
         st.session_state.pop(key, None)
     if (explore := st.session_state.get("explore page")) is not None:
@@ -227,11 +251,11 @@ def _told(split: SplitAnswer, change: SplitChange | None, view: View) -> str:
         if found.exact
         else f"All intervals hold together at {percent_text(found.confidence)} confidence."
     )
-    if any(place.tie for place in split.places):
+    if found.ties[split.listed].any():
         told += " Ties, which are hatched, may have each other's places."
     if change is not None:
-        told += f" {counted(int(change.certain.sum()), 'change')} of {len(split.places):,} beyond chance"
-        told += f", at {percent_text(change.confidence)} confidence." if change.confidence < 1 else "."
+        told += f" {counted(int(change.certain[split.listed].sum()), 'change')} of {len(split.listed):,} beyond chance"
+        told += f", all together at {percent_text(change.confidence)} confidence." if change.confidence < 1 else "."
     if found.unseen_share:
         share = wording.limits(0.0, found.unseen_share, "share")[1]
         told += f" A {view.by} of which no event was sampled has a share of at most {share}."

@@ -17,7 +17,7 @@ from sketches.decay.functions import LastEvents, NoDecay
 from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
-from sketches.family import Askable, Splittable
+from sketches.family import Askable
 from sketches.fields import KnownField
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.predicate.columns import EVENT_COLUMNS, OF_FIELDS, ColumnType
@@ -40,6 +40,7 @@ from sketches.sampling.estimation.side_by_side import side_by_side
 from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.sampling.inclusion.nested_sample import NO_CUT
 from sketches.sampling.sample_parameters import SampleParameters
+from sketches.splittable import Splittable
 
 FAMILY = "sample"
 _MOST_TIMES: Final = 1000  # of a series that are answered at once: what is held in memory then has an end

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 from sketches.arrays import Floats, Ints, Rows
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Estimate, Item, Series, SplitSeries
-from sketches.family import Askable, Splittable
+from sketches.family import Askable
 from sketches.list_choices import confidence_left_out, widened
 from sketches.predicate import Predicate
 from sketches.question import Question
 from sketches.registry import families_with, family_of
+from sketches.splittable import Splittable
 from store.serving.catalogue import StoredStream
 from store.serving.epoch_ends import series_at_ends
 from store.serving.planner import Picked

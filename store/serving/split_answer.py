@@ -65,7 +65,11 @@ class SplitAnswer:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        split, which = self.split, self.listed
+        return self.first(len(self.listed))
+
+    def first(self, most: int) -> tuple[Place, ...]:
+        """The first of the listed groups."""
+        split, which = self.split, self.listed[:most]
         columns = (split.value, split.lower, split.upper, split.ties)
         names = (split.names[at] for at in which.tolist())
         return tuple(map(Place, names, *(column[which].tolist() for column in columns)))

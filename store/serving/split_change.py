@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
-from sketches.arrays import Flags, Floats
-from sketches.estimate import Group, Split
+from sketches.arrays import Flags, Floats, Rows
+from sketches.differences import UNKNOWN, Differences, Limited, differences
+from sketches.estimate import Split
+from sketches.question import Question
 from sketches.records import dataclass
+from store.serving.selected import splittable
+from store.serving.split_answer import SplitAnswer
+from store.serving.store import Store
 
 
 @dataclass(frozen=True, eq=False)
 class SplitChange:
-    """The groups of a split with their answers before; arrays in the order of the split's names. NaN: no answer then.
+    """What the answers of the groups of a split were before, and how they have changed; arrays in the order of the
+    split's names. NaN: no answer then.
 
-    The intervals of both splits hold together with probability `confidence`; where they do, `certain` changes are real.
+    All limits of the changes hold together with probability `confidence`.
     """
 
-    names: tuple[Group, ...]
-    before: Floats
-    change: Floats
-    relative: Floats  # of what was before
-    certain: Flags  # the intervals do not overlap
+    before: Limited
+    differences: Differences
     confidence: float
 
     @classmethod
-    def of(cls, now: Split, before: Split) -> SplitChange:
-        places = {name: at for at, name in enumerate(before.names)}
-        at = np.array([places.get(name, -1) for name in now.names], np.int64)
+    def of(cls, now: Split, before: Split, correlation: Floats | float) -> SplitChange:
+        """That of two answers about the same events, whose errors have this correlation in each group of now."""
+        at = places_of(now, before)
         known = at >= 0
 
         def then(column: Floats) -> Floats:
@@ -34,10 +40,54 @@ class SplitChange:
                 return np.full(len(at), np.nan)
             return np.where(known, column[at], np.nan)
 
-        value, lower, upper = then(before.value), then(before.lower), then(before.upper)
-        change = now.value - value
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.where(value != 0.0, change / np.abs(value), np.nan)
-        certain = np.isfinite(change) & ((now.lower > upper) | (now.upper < lower))
-        both = max(0.0, now.confidence + before.confidence - 1.0)
-        return cls(now.names, value, change, relative, certain, both)
+        earlier = Limited(*map(then, (before.value, before.lower, before.upper)))
+        found = differences(Limited(now.value, now.lower, now.upper), earlier, correlation)
+        return cls(earlier, found, min(now.confidence, before.confidence))
+
+    @property
+    def change(self) -> Limited:
+        return self.differences.change
+
+    @property
+    def relative(self) -> Limited:
+        return self.differences.relative
+
+    @property
+    def exact(self) -> bool:
+        """Whether chance has no part in any change."""
+        known = np.isfinite(self.change.value)
+        return bool((self.change.lower[known] == self.change.upper[known]).all())
+
+    @property
+    def certain(self) -> Flags:
+        """Which changes are beyond chance."""
+        return self.differences.beyond
+
+
+def changed(
+    store: Store,
+    stream: str,
+    now: tuple[Question, SplitAnswer],
+    before: tuple[Question, SplitAnswer],
+    sources: Sequence[str] = (),
+) -> SplitChange:
+    """How the answers of groups differ between two questions that `Store.split` answered: under another decay, or as of
+    another time. Of the same events, so the limits know how much of their chance both answers share."""
+    selected = [store.by_group(stream, question, sources) for question, _ in (now, before)]
+    (selection,), (other,) = (one.selections for one in selected)
+    one, two = (one.question for one in selected)
+    splits = now[1].split, before[1].split
+    shared: Floats | float = UNKNOWN
+    if selection.name == other.name and replace(one, decay=two.decay, as_of=two.as_of) == two:
+        groups = splittable(selection, now[1].by)
+        if groups.names == splits[0].names:
+            shared = groups.correlation(one, two)
+    return SplitChange.of(*splits, shared)
+
+
+def places_of(now: Split, before: Split) -> Rows:
+    """Which group of before each group of now is; -1 where it is none."""
+    if now.names == before.names:
+        return np.arange(len(now))
+    places = {name: at for at, name in enumerate(before.names)}
+    return np.array([places.get(name, -1) for name in now.names], np.intp)

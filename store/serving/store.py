@@ -170,6 +170,7 @@ class Store:
         by: str,
         *,
         sources: Sequence[str] = (),
+        family: str | None = None,
         top: int = DEFAULT_TOP,
         smallest: bool = False,
     ) -> tuple[dict[Group, Series], SplitAnswer]:
@@ -177,16 +178,17 @@ class Store:
 
         At every time the intervals of all groups hold together, whichever of them were listed for their size.
         """
-        split = self.split(stream, question, by=by, sources=sources, top=top, smallest=smallest)
+        split = self.split(stream, question, by=by, sources=sources, family=family, top=top, smallest=smallest)
         question = replace(_of_one_group(question, by), confidence=split.split.each)
         groups = [place.value for place in split.places]
         found: dict[Group, Series] = {}
         for group in groups:
             if by == SOURCE:
-                series, _ = self.series(stream, question, as_of, sources=[str(group)])
+                series, _ = self.series(stream, question, as_of, sources=[str(group)], family=family)
             else:
                 where = question.where.and_also(Predicate.all_of([is_in_group(by, group)]))
-                series, _ = self.series(stream, replace(question, where=where), as_of, sources=sources)
+                about = replace(question, where=where)
+                series, _ = self.series(stream, about, as_of, sources=sources, family=family)
             found[group] = replace(series, confidence=split.split.confidence)
         return found, split
 

@@ -9,10 +9,11 @@ from typing import Final
 
 from sketches.errors import CorruptError, UnanswerableError
 from sketches.event_rules import Repeats
-from sketches.family import Askable, Gathered, Sketch, Splittable
+from sketches.family import Askable, Gathered, Sketch
 from sketches.recent import Recent
 from sketches.records import dataclass
 from sketches.registry import family_of, load
+from sketches.splittable import Splittable
 from store.engine import duckdb
 from store.keys import WHOLE_STREAM, Epoch, Span
 from store.serving.catalogue import Gap, StoredStream

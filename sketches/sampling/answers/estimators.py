@@ -98,35 +98,32 @@ def _share(inquiry: Inquiry, rows: Rows) -> Estimates:
     return Estimates(*share_limits(part, rest, inquiry.confidence), used + others)
 
 
-def selectivity(inquiry: Inquiry) -> Estimates:
+def share(inquiry: Inquiry) -> Estimates:
+    """The share of what is counted of the rows that the question is about."""
+    return _share(inquiry, rows_of_share(inquiry))
+
+
+def rows_of_share(inquiry: Inquiry) -> Rows:
+    """Numbers of the rows whose share a question is for."""
     question = inquiry.question
-    if question.share:
-        return _share(inquiry, inquiry.sample.satisfying(question.share))
-    if question.tau is not None:
-        return _share(inquiry, inquiry.between(_number(question.tau), None))
-    return _share(inquiry, inquiry.between(question.low, question.high))
-
-
-def rank(inquiry: Inquiry) -> Estimates:
-    value = inquiry.question.value
-    if isinstance(value, str):
-        raise UnanswerableError(f"rank needs a number, not {value!r}")
-    return _share(inquiry, inquiry.between(None, value))
-
-
-def frequency(inquiry: Inquiry) -> Estimates:
-    assert inquiry.question.value is not None
-    return _share(inquiry, inquiry.equal(inquiry.question.value))
+    if question.aggregate == "frequency":
+        assert question.value is not None
+        return inquiry.equal(question.value)
+    if question.aggregate == "rank":
+        if isinstance(question.value, str):
+            raise UnanswerableError(f"rank needs a number, not {question.value!r}")
+        return inquiry.between(None, question.value)
+    if question.aggregate == "selectivity" and question.share:
+        return inquiry.sample.satisfying(question.share)
+    if question.aggregate == "selectivity" and question.tau is not None:
+        return inquiry.between(_number(question.tau), None)
+    return inquiry.between(question.low, question.high)
 
 
 def _range_sum(inquiry: Inquiry) -> Estimates:
     low, high = inquiry.question.low, inquiry.question.high
     values = Range(-np.inf if low is None else low, np.inf if high is None else high)
     return _summed(inquiry, inquiry.between(low, high), values)
-
-
-def range_frequency(inquiry: Inquiry) -> Estimates:
-    return _share(inquiry, inquiry.between(inquiry.question.low, inquiry.question.high))
 
 
 def _correlated(inquiry: Inquiry, tau: float) -> Estimates:
@@ -172,14 +169,14 @@ _ESTIMATORS: Final[dict[str, Callable[[Inquiry], Estimates]]] = {
     "variance": variance,
     "stddev": stddev,
     "ratio": ratio,
-    "selectivity": selectivity,
-    "rank": rank,
+    "selectivity": share,
+    "rank": share,
     "quantile": _quantile_at_phi,
     "median": _quantile_at_phi,
     "heavy-hitters": heavy_hitters,
-    "frequency": frequency,
+    "frequency": share,
     "range-sum": _range_sum,
-    "range-frequency": range_frequency,
+    "range-frequency": share,
     "correlated-sum": _correlated_at_number,
     "correlated-count": _correlated_at_number,
     "correlated-mean": _correlated_at_number,

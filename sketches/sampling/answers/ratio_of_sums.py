@@ -7,7 +7,7 @@ just not. An event may have any a and any b from 0 on, so what an unseen one may
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.quotients import Quotient, deviation, divide
 from sketches.vocabulary import EVENTS
+
+Asked = TypeVar("Asked", bound=Inquiry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +52,12 @@ class _Part(NamedTuple):
 
 def ratio(inquiry: Inquiry) -> Estimates:
     """At all as-of times, or of all groups."""
-    question = inquiry.question
-    assert question.of is not None
-    assert question.per is not None
-    sample = inquiry.sample
-    for name in (question.of, question.per):
-        sample = _of_which_known(sample, name)
-    asked = replace(inquiry, sample=sample)
-    top, bottom = _part(asked, question.of), _part(asked, question.per)
+    asked = _of_known(inquiry)
+    top, bottom = _parts(asked)
     if bottom.least.min(initial=0.0) < 0.0 or bottom.expanded.min(initial=0.0) < 0.0:
-        raise UnanswerableError(f"a ratio per {question.per} needs numbers from 0 on, but some of it is negative")
-    sums = asked.sums(sample.quotient_coefficients(top.expanded, bottom.expanded))
+        per = inquiry.question.per
+        raise UnanswerableError(f"a ratio per {per} needs numbers from 0 on, but some of it is negative")
+    sums = asked.sums(asked.sample.quotient_coefficients(top.expanded, bottom.expanded))
     above, below = sums.total(0, 1, 0, asked.unseen_event), sums.total(2, 3, 1, asked.unseen_event)
     least = np.full(1, -np.inf if top.expanded.min(initial=0.0) < 0.0 or top.least.min(initial=0.0) < 0.0 else 0.0)
     found = _Ratio(above, below, sums.squared[:, 2], least, np.full(1, np.inf), top.most, top.least, bottom.most)
@@ -73,6 +70,27 @@ def ratio(inquiry: Inquiry) -> Estimates:
     lower = np.where(exact, value, np.where(there, lower - off[0], least))
     upper = np.where(exact, value, np.where(there, upper + off[1], np.inf))
     return Estimates(value, lower, upper, sums.used)
+
+
+def parts_of_ratio(inquiry: Asked) -> tuple[Asked, Floats, Floats]:
+    """The question about the events of which both columns are known, and what each of them adds to both sums."""
+    asked = _of_known(inquiry)
+    top, bottom = _parts(asked)
+    return asked, top.expanded, bottom.expanded
+
+
+def _of_known(inquiry: Asked) -> Asked:
+    sample = inquiry.sample
+    for name in (inquiry.question.of, inquiry.question.per):
+        assert name is not None
+        sample = _of_which_known(sample, name)
+    return replace(inquiry, sample=sample)
+
+
+def _parts(asked: Inquiry) -> tuple[_Part, _Part]:
+    assert asked.question.of is not None
+    assert asked.question.per is not None
+    return _part(asked, asked.question.of), _part(asked, asked.question.per)
 
 
 def _of_which_known(sample: PoissonSample, name: str) -> PoissonSample:

@@ -10,7 +10,7 @@ import numpy as np
 from sketches.arrays import Rows
 from sketches.errors import UnanswerableError
 from sketches.events import Kind
-from sketches.sampling.answers.estimators import frequency, range_frequency, rank, selectivity, value_sum
+from sketches.sampling.answers.estimators import share, value_sum
 from sketches.sampling.answers.ratio_of_sums import ratio
 from sketches.sampling.estimation.horvitz_thompson import Sums
 from sketches.sampling.estimation.inquiry import Estimates
@@ -109,11 +109,11 @@ _ESTIMATORS: Final[dict[str, Callable[[GroupedInquiry], Estimates]]] = {
     "count": _count,
     "mean": _mean,
     "ratio": ratio,
-    "selectivity": selectivity,
-    "rank": rank,
-    "frequency": frequency,
+    "selectivity": share,
+    "rank": share,
+    "frequency": share,
     "range-sum": _between,
-    "range-frequency": range_frequency,
+    "range-frequency": share,
     "correlated-sum": _above,
     "correlated-count": _above,
     "correlated-mean": _above,

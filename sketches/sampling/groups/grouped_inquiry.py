@@ -88,6 +88,15 @@ class GroupedInquiry(Inquiry):
             found[filled] = np.add.reduceat(column, bounds[filled])
         return found
 
+    def greatest(self, column: Column, bounds: Rows | None = None) -> Floats:
+        """The greatest number of a column of rows in every group, where it is above 0."""
+        bounds = self._bounds if bounds is None else bounds
+        found = np.zeros(self.groups)
+        filled = np.flatnonzero(bounds[1:] > bounds[:-1])
+        if len(filled):
+            found[filled] = np.maximum(np.maximum.reduceat(column, bounds[filled]), 0.0)
+        return found
+
     def _unseen(self, per: Literal["unit", "event"]) -> Unseen:
         """The most that one unsampled unit of weight or one unsampled event of each group could count."""
         strata, (as_of,) = self.sample.strata, self.as_of.tolist()

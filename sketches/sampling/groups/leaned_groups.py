@@ -58,8 +58,7 @@ def leaned_sums(inquiry: GroupedInquiry, plain: Estimates, total: Total) -> Esti
 
     `plain` is the answer without them, of this `total`.
     """
-    column = WEIGHT if inquiry.question.by_weight or inquiry.question.sums else ROWS
-    worth, found = _worth(total), _lean(inquiry, (column,))
+    worth, found = _worth(total), _lean(inquiry, (_column(inquiry),))
     if found is None or not worth.any():
         return plain
     value, lower, upper = found.limits(inquiry.confidence)
@@ -99,15 +98,9 @@ def _lean(inquiry: GroupedInquiry, columns: tuple[int, ...]) -> LeanedSums | Non
     sample, known = inquiry.sample, inquiry.sample.totals
     if known is None or not len(sample) or not len(known.slices) or inquiry.question.where:
         return None
-    table: _Table = sample.leanings.get("groups", lambda: _table(sample, known))
-    fading, decayed = _fading(table, inquiry), inquiry.factors[0]
-    factors = np.append(fading.height, 0.0)[table.entry]  # the last is that of rows in no entry
-    if table.counted is not None:
-        factors *= table.counted
-    np.subtract(decayed.factors, factors, out=factors)
-    whole, left = [], []
+    table, fading, left = _left(inquiry, known, columns)
+    whole = []
     for column in columns:
-        left.append((sample.expanded_weights if column == WEIGHT else sample.expanded_events) * factors)
         mass = np.where(table.known, fading.height * table.sums[:, column], 0.0) * table.beta
         whole.append(np.bincount(table.group, mass, inquiry.groups))
     values = np.stack([total + inquiry.added(one) for total, one in zip(whole, left, strict=True)], axis=1)
@@ -118,6 +111,42 @@ def _lean(inquiry: GroupedInquiry, columns: tuple[int, ...]) -> LeanedSums | Non
     more, fewer = _unseen(inquiry, known, table, fading, columns)
     limits = _certain(inquiry, known, table, fading, columns[0])
     return LeanedSums(values, np.zeros_like(values), more, fewer, covariances, *limits)
+
+
+def _left(
+    inquiry: GroupedInquiry, known: KnownTotals, columns: tuple[int, ...]
+) -> tuple[_Table, _Fading, list[Floats]]:
+    """What totals leave over of each row, for each of their columns."""
+    sample = inquiry.sample
+    table: _Table = sample.leanings.get("groups", lambda: _table(sample, known))
+    fading, decayed = _fading(table, inquiry), inquiry.factors[0]
+    factors = np.append(fading.height, 0.0)[table.entry]  # the last is that of rows in no entry
+    if table.counted is not None:
+        factors *= table.counted
+    np.subtract(decayed.factors, factors, out=factors)
+    expanded = (sample.expanded_weights if column == WEIGHT else sample.expanded_events for column in columns)
+    return table, fading, [one * factors for one in expanded]
+
+
+def leaned_moves(inquiry: GroupedInquiry) -> tuple[Floats, Flags] | tuple[None, None]:
+    """By how much each row moves the leaned sum or mean of its group, and which groups lean; None where none does."""
+    sample, known, question = inquiry.sample, inquiry.sample.totals, inquiry.question
+    if known is None or not len(sample) or not len(known.slices) or question.where:
+        return None, None
+    if not question.averages:
+        _, _, (left,) = _left(inquiry, known, (_column(inquiry),))
+        return left, _worth(inquiry.weight()[0])
+    sums = inquiry.sums(inquiry.mean_coefficients)
+    count = sums.total(2, 3, 1, inquiry.unseen_event)
+    _, _, (above, below) = _left(inquiry, known, (WEIGHT, ROWS))
+    total = sums.linear[:, 0] + sums.linear[:, 1]
+    mean = np.divide(total, count.value, out=np.zeros(len(total)), where=count.value > 0.0)
+    assert sample.codes is not None
+    return above - mean[sample.codes] * below, _worth(count)
+
+
+def _column(inquiry: GroupedInquiry) -> int:
+    return WEIGHT if inquiry.question.by_weight or inquiry.question.sums else ROWS
 
 
 def _table(sample: PoissonSample, known: KnownTotals) -> _Table:

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Ints, Rows, distinct_sorted, ranges
+from sketches.arrays import Floats, Ints, Rows, distinct_sorted, ranges
 from sketches.changes import Stretch
 from sketches.decay.functions import LastEvents
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Group, Split, SplitSeries
-from sketches.family import Splittable
 from sketches.fields import FieldColumn, FieldKind
 from sketches.question import Question
 from sketches.records import dataclass
@@ -24,9 +23,11 @@ from sketches.sampling.comparison.groupings import Grouping
 from sketches.sampling.comparison.share_changes import Compared, Side
 from sketches.sampling.estimation.field_values import field_of
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
+from sketches.sampling.groups.correlation import correlation
 from sketches.sampling.groups.grouped_answers import grouped_answer
 from sketches.sampling.groups.grouped_inquiry import GroupedInquiry
 from sketches.sampling.groups.grouped_thresholds import groups_above, taus_of_all, taus_of_each
+from sketches.splittable import Splittable
 from sketches.threshold import Threshold
 
 _MOST_GROUPS: Final = 100_000
@@ -106,6 +107,12 @@ class SplitSample(Splittable):
         assert sample.codes is not None
         grouping = Grouping("source", len(self.names), self.names.__getitem__, sample.codes, self.complete_since)
         return Compared(grouping, Side(sample, (inside,), shared=True), Side(sample, outside, shared=True))
+
+    def correlation(self, question: Question, other: Question) -> Floats:
+        self._refuse_last(question)
+        self._refuse_last(other)
+        one, two = (self._inquiry(each, self.askable.as_of(each), self._each(each)) for each in (question, other))
+        return correlation(one, two)
 
     def _refuse_last(self, question: Question) -> None:
         if isinstance(question.decay, LastEvents):

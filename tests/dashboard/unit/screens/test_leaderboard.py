@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dashboard.asking.view import View
-from dashboard.screens import leaderboard
+from dashboard.parts import against
 from sketches.question import Question
 from store import Store
-from store.serving.split_change import SplitChange
+from store.serving.split_change import SplitChange, changed
 from tests.support import wide_stores
 from tests.support.dashboard_stores import CALLS, LATENCIES, SITES
 from tests.support.pages import NEWEST, address, charts, column, fine, opened, text_of, widget
@@ -39,8 +39,9 @@ def test_all_groups_are_ranked_with_their_change(wide: Path) -> None:
     assert table["no fading"].tolist() == pytest.approx([then[name] for name in table["path"]])
     changes = [place.estimate - then[place.name] for place in now.places]
     assert table["change"].tolist() == pytest.approx(changes)
-    (bars,) = charts(test)
+    bars, dots = charts(test)
     assert column(bars["data"][0]["x"]) == pytest.approx([place.estimate for place in now.places])
+    assert column(dots["data"][0]["x"]) == pytest.approx(changes)
     widget(test, "toggle", "Smallest first").set_value(True).run()
     assert fine(test).dataframe[0].value["path"].tolist()[0] == now.places[-1].name
     widget(test, "selectbox", "Change").set_value("times").run()
@@ -59,23 +60,48 @@ def test_sources_are_ranked_where_nothing_else_is_chosen(small: Path) -> None:
 
 def test_a_time_before_is_counted_back_from_the_as_of_time(small: Path) -> None:
     stream = Store(small).catalogue().streams[CALLS]
-    name, other = leaderboard.other_side(View(CALLS, compare="times", shift=("1h",)), stream)
+    name, other = against.other_side(View(CALLS, compare="times", shift=("1h",)), stream)
     assert (name, other.as_of) == ("1 h before", str(NEWEST - 3600))
     pinned = View(CALLS, compare="times", shift=("1h",), as_of="1700000000")
-    assert leaderboard.other_side(pinned, stream)[1].as_of == str(1_700_000_000 - 3600)
+    assert against.other_side(pinned, stream)[1].as_of == str(1_700_000_000 - 3600)
 
 
-def test_a_change_is_real_where_the_intervals_do_not_overlap(wide: Path) -> None:
-    """A group that was not there before has no change."""
-    now = Store(wide).split(REQUESTS, Question("mean"), by="path").split
-    assert not SplitChange.of(now, now).certain.any()
-    near = replace(now, value=now.value + 1e-3)  # within the intervals
-    assert not SplitChange.of(near, now).certain[now.lower < now.upper].any()
-    far = replace(now, value=now.value + 1e4, lower=now.lower + 1e4, upper=now.upper + 1e4)
-    change = SplitChange.of(far, now)
-    assert change.certain.all()
-    assert change.change.tolist() == pytest.approx([1e4] * len(PATHS))
-    assert change.confidence == pytest.approx(2 * now.confidence - 1)
-    fewer = replace(now, names=now.names[1:], value=now.value[1:], lower=now.lower[1:], upper=now.upper[1:])
-    found = SplitChange.of(now, fewer)
-    assert np.isnan(found.change).tolist() == [True, *[False] * (len(PATHS) - 1)]
+def test_a_change_knows_how_much_of_their_chance_both_answers_share(wide: Path) -> None:
+    """So its limits are closer than those of answers that have nothing in common; a group that was not there before
+    has no change."""
+    store = Store(wide)
+    questions = [Question("mean", decay) for decay in ("exp:half_life=20m", "exp:half_life=30m")]
+    now, before = ((one, store.split(REQUESTS, one, by="path")) for one in questions)
+    found = changed(store, REQUESTS, now, before).change
+    apart = SplitChange.of(now[1].split, before[1].split, 0.0).change
+    assert (found.upper - found.lower < 0.9 * (apart.upper - apart.lower)).all()
+    same = changed(store, REQUESTS, now, now)
+    assert not same.certain.any()
+    np.testing.assert_allclose(same.change.lower, same.change.upper, atol=1e-4)
+    split = now[1].split
+    fewer = replace(split, **{name: getattr(split, name)[1:] for name in ("names", "value", "lower", "upper")})
+    lost = SplitChange.of(split, fewer, 0.0)
+    assert np.isnan(lost.change.value).tolist() == [True, *[False] * (len(PATHS) - 1)]
+    assert not lost.certain[0]
+
+
+def test_the_worst_now_against_before_takes_two_clicks_on_the_page(wide: Path) -> None:
+    """One for the aggregate, one for the last of the time against more of it; what is chosen stands in the address."""
+    test = fine(opened(wide, "leaderboard", stream=REQUESTS, aggregate="count", by="path", decay="none"))
+    widget(test, "button_group", "By").set_value("mean").run()
+    offered = against.fitting(Store(wide).catalogue().streams[REQUESTS])
+    long = offered[-1][1]
+    widget(fine(test), "button_group", "Compare").set_value(against.pair_name(offered[-1])).run()
+    found = address(fine(test))
+    assert (found["aggregate"], found["against"]) == (["mean"], [f"window:{long}"])
+    assert test.dataframe[0].value.columns[6] == f"last {against.human(long)}"
+
+
+def test_a_name_is_found_by_a_part_of_it(wide: Path) -> None:
+    """Ranks stay those among all."""
+    test = fine(opened(wide, "leaderboard", stream=REQUESTS, aggregate="mean", by="path", decay="none"))
+    whole = test.dataframe[0].value
+    wanted = whole["path"].tolist()[2]
+    widget(test, "text_input", "Find a path").set_value(wanted.upper()).run()
+    (row,) = fine(test).dataframe[0].value.to_dict("records")
+    assert (row["rank"], row["path"]) == (3, wanted)
