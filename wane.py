@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dashboard import PORT
+from dashboard.api.options import SERVE, add_serve_options
 from dashboard.boards.options import BOARD, add_board_commands
 from dashboard.options import access_of
 from dashboard.options import add_options as add_dashboard_options
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from sketches.units import TimeUnit
 
 
-_ONLY_READING: Final = frozenset({"query", "sql", "info", "decay"})
+_ONLY_READING: Final = frozenset({"query", "sql", "info", "decay", "serve"})
 
 
 def run() -> None:
@@ -81,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     _sql_options(commands)
     _keeping_options(commands)
     _dashboard_options(commands)
+    add_serve_options(_command(commands, *SERVE))
     add_board_commands(_command(commands, *BOARD))
     demo = _command(
         commands,
@@ -375,7 +377,8 @@ def _dashboard(options: argparse.Namespace) -> None:
     from dashboard.launch import serve
 
     access, boards = access_of(options), (options.boards or "", options.annotations or "", options.edit)
-    serve(options.store, access, raw=options.raw, boards=boards, verbose=options.verbose)
+    asked = {"api": options.api, "record": options.record}
+    serve(options.store, access, raw=options.raw, boards=boards, **asked, verbose=options.verbose)
 
 
 if __name__ == "__main__":

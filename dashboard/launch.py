@@ -6,17 +6,17 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from dashboard import LOOPBACK
+from dashboard.api.application import Doors
+from dashboard.api.application import api as answering
+from dashboard.api.recorded import read_recorded
 from dashboard.door.access import Access
+from dashboard.door.listening import ServeError, check_address, welcome
 from dashboard.door.oidc import log_in_lines
-from sketches.errors import WaneError
-from sketches.formatting import listed
 
 _LIGHT: Final = {
     "primaryColor": "#3b5bdb",
@@ -37,25 +37,27 @@ _DARK: Final = {
 _M_ARENA_MAX: Final = -8  # of glibc's mallopt: how many heaps there are at most
 
 
-class ServeError(WaneError):
-    """The dashboard cannot listen there."""
-
-
 def serve(
     store: str | Path,
     access: Access,
     *,
     raw: Sequence[str] = (),
     boards: tuple[str, str, bool] = ("", "", False),
+    api: bool = False,
+    record: str | None = None,
     verbose: bool = False,
 ) -> None:
     """Serve until interrupted. `raw` are the folders whose files Audit may read; `boards` are their folder, the file of
-    annotations, and whether visitors may change boards; `verbose` logs how long each redraw took."""
-    _check(access.host, access.port)
+    annotations, and whether visitors may change boards; `api`: programs are answered as well, `record` has the
+    questions that are recorded for them; `verbose` logs how long each redraw took."""
+    check_address(access.host, access.port)
     _check_boards(*boards)
     for folder in raw:
         if not Path(folder).is_dir():
             raise ServeError(f"--raw {folder} is not a folder")
+    if record is not None and not api:
+        raise ServeError("--record goes with --api: whoever scrapes the answers asks there")
+    recorded = () if record is None else read_recorded(record)
     share_heap()
     from streamlit.web import bootstrap  # noqa: PLC0415  it takes seconds, and the port may be refused
 
@@ -63,7 +65,7 @@ def serve(
     logging.getLogger("wane.dashboard").setLevel(logging.DEBUG if verbose else logging.WARNING)
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
     bootstrap.load_config_options(flags)
-    from dashboard.server import app  # noqa: PLC0415  it reads the settings that were just loaded
+    from dashboard.server import app, programs  # noqa: PLC0415  it reads the settings that were just loaded
 
     app.admit(access)
     if access.provider is not None:
@@ -71,42 +73,18 @@ def serve(
     from dashboard.boards.desk import desk  # noqa: PLC0415  with it come the pages' libraries
 
     desk.admit(boards[0], boards[1], editing=boards[2], roles=access.roles)
-    if access.roles:
-        from dashboard.shared import shared_answers  # noqa: PLC0415  without roles, the server need not wait for it
+    arguments = [str(Path(path).absolute()) for path in (store, *raw)]
+    if access.roles or api:
+        from dashboard.shared import shared_answers  # noqa: PLC0415  without them, the server need not wait for it
 
         shared_answers.admit(access.roles)
+        if api:
+            path, *folders = arguments
+            programs.admit(answering(Doors(lambda role: shared_answers(path, folders, role).store, recorded)))
     for line in welcome(access):
         print(line, flush=True)  # noqa: T201  the command line's first words
-    arguments = [str(Path(path).absolute()) for path in (store, *raw)]
     script = Path(__file__).with_name("app.py")
     bootstrap.run_asgi_app(str(script), "dashboard.server:app", arguments, flags)
-
-
-def welcome(access: Access) -> list[str]:
-    """Where the dashboard is, and who gets in."""
-    host = LOOPBACK if access.host == "0.0.0.0" else "::1" if access.host == "::" else access.host
-    scheme = "https" if access.is_encrypted else "http"
-    lines = [f"The dashboard is at {scheme}://{f'[{host}]' if ':' in host else host}:{access.port} until Ctrl-C."]
-    if access.token:
-        lines.append("Visitors log in with the token of --token-file.")
-    for role in access.roles:
-        seen = "all streams" if role.streams is None else listed(sorted(role.streams))
-        who = f"with the token of {role.name}" if role.token else f"whom [access.{role.name}] lists"
-        lines.append(f"Visitors {who} see {seen}.")
-    if access.provider is not None:
-        lines.append(f"They log in at their identity provider, which sends them back to {access.provider.redirect}.")
-    if not access.is_local:
-        lines.append(f"It listens at {access.host} and answers to addresses{_and_names(access)}.")
-        if not access.visitors:
-            lines.append("--insecure: everybody who can reach this machine sees everything.")
-        elif not access.is_encrypted and (access.provider is None or not access.provider.is_encrypted):
-            lines.append("What is sent is not encrypted, the token included: --tls-cert, or a proxy with TLS, does it.")
-    return lines
-
-
-def _and_names(access: Access) -> str:
-    names = sorted(name for name in access.names if name != access.host)
-    return f", localhost and {', '.join(names)}" if names else " and localhost; --allowed-host adds a name"
 
 
 def share_heap() -> None:
@@ -158,19 +136,3 @@ def _check_boards(folder: str, annotations: str, editing: bool) -> None:
         raise ServeError(f"--annotations {annotations} is not a file")
     if editing and folder and not os.access(folder, os.W_OK):
         raise ServeError(f"--edit: {folder} cannot be written")
-
-
-def _check(host: str, port: int) -> None:
-    """Refuse a host or port that the server cannot listen at, in one sentence."""
-    if not 1 <= port <= 65_535:
-        raise ServeError(f"port is {port}; it must be a number from 1 to 65535")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ServeError(
-            f"cannot listen at {host}, port {port} ({reason}); choose another with --port or --host"
-        ) from None

@@ -21,6 +21,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboard.api.programs import Programs
 from dashboard.door.gate import Gate
 from dashboard.door.headers import content_policy
 from dashboard.frontend import ADDRESS as OWN
@@ -124,11 +125,14 @@ def _warm_up() -> None:
     warm_up(sys.argv[1], sys.argv[2:])
 
 
-app = Gate(
+programs = Programs(
     st.App(
         Path(__file__).with_name("app.py"),
         lifespan=warmed_up,
         middleware=[Middleware(KeptScripts), Middleware(RootAddress)],
-    ),
+    )
+)
+app = Gate(
+    programs,
     content_policy((SCRIPTS.parent / "index.html").read_bytes(), ROOT),
 )

@@ -19,7 +19,7 @@ from tests.support.streams import Stream as Rows
 
 ASKING = frozenset({"numpy", "_duckdb"})  # of DuckDB's package only the part that runs statements
 HEAVY = ASKING | {"duckdb", "numba", "scipy", "pandas", "pyarrow", "streamlit", "plotly", "pyspark", "sqlglot"}
-COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "demo", "decay")
+COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "serve", "demo", "decay")
 QUESTIONS = {
     "mean": ("--aggregate", "mean", "--decay", "exp:half_life=30m"),
     "median of a source": ("--aggregate", "median", "--decay", "window:1h", "--source", "north"),
@@ -111,6 +111,7 @@ def test_a_decay_is_shown_with_numpy_alone() -> None:
         ("import sketches, store, dashboard", set()),
         ("from sketches.registry import FAMILIES; list(FAMILIES), 'ecm' in FAMILIES, len(FAMILIES)", {"numpy"}),
         ("import sketches.special_functions, sketches.hashing, sketches.compiled", {"numpy"}),
+        ("import dashboard.api.launch", ASKING),
         ("from sketches import Ecm, Exponential, Histogram, QDigest, Retractable", {"numpy"}),
     ],
 )

@@ -23,7 +23,7 @@ from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("ingest", "query", "info", "dashboard", "demo", "decay")
+COMMANDS = ("ingest", "query", "info", "dashboard", "serve", "demo", "decay")
 CODES = Rows.of("codes", range(6), [START + 60 * at for at in range(6)], ["404", "200", "200", "ünï", "200", "404"])
 CALLS = STREAMS["correlated"](900, 3)
 NEWEST = int(CALLS.t.max())

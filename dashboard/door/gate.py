@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -21,10 +23,13 @@ from dashboard.door.access import Access
 from dashboard.door.headers import with_headers
 from dashboard.door.login import LASTS, Login, WrongTries, page, safe_path
 from dashboard.door.oidc import ROUTES, Provider, role_of, stranger_page
+from dashboard.door.problems import problem
 from dashboard.door.roles import ROLE, Role
 
 LOGIN: Final = "/_wane/login"
 HEALTH: Final = "/_stcore/health"  # says "ok" and no more: a container's health check has no token
+HEALTH_OF_PROGRAMS: Final = "/healthz"  # likewise, where the HTTP door is served
+_PROGRAMS: Final = ("/metrics", HEALTH_OF_PROGRAMS, "/openapi.json")  # besides what begins with /api/
 _LONGEST_FORM: Final = 8192  # bytes
 _POLICY: Final = 1008  # the websocket's code for "you may not"
 
@@ -66,17 +71,18 @@ class Gate:
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self._access.answers_to(hosts[0]):
-            return PlainTextResponse(
-                "This dashboard does not answer to this name. Whoever runs it can add the name with --allowed-host.\n",
+            return _line(
+                scope,
                 421,
+                "This dashboard does not answer to this name. Whoever runs it can add the name with --allowed-host.",
             )
         if any(not self._access.comes_from_here(origin, hosts[0]) for origin in origins):
-            return PlainTextResponse("This dashboard does not answer to pages of other sites.\n", 403)
+            return _line(scope, 403, "This dashboard does not answer to pages of other sites.")
         return None
 
     async def _asked_in(self, scope: Scope, receive: Receive) -> tuple[Role | None, Response | None]:
         """The role of the sender, or the answer to whoever has yet to log in, or is doing so."""
-        if self._is_open or scope["path"] == HEALTH:
+        if self._is_open or scope["path"] in (HEALTH, HEALTH_OF_PROGRAMS):
             return None, None
         if self._provider is not None:
             return self._known_to(self._provider, scope)
@@ -101,7 +107,7 @@ class Gate:
         found = provider.person(HTTPConnection(scope).cookies)
         if not _wants_page(scope):
             line = "Log in: open this dashboard in a browser." if found is None else "You may not see this dashboard."
-            return None, PlainTextResponse(f"{line}\n", 401 if found is None else 403, _UNKEPT)
+            return None, _line(scope, 401 if found is None else 403, line)
         if found is None:
             return None, RedirectResponse(provider.login(), 303, _UNKEPT)
         return None, HTMLResponse(stranger_page(found[0]), 403, _UNKEPT)
@@ -173,12 +179,24 @@ def _wants_page(scope: Scope) -> bool:
     return "text/html" in Headers(scope=scope).get("accept", "")
 
 
+def is_for_programs(scope: Scope) -> bool:
+    """Whether a request is for the HTTP door, not for a page."""
+    return scope["path"].startswith("/api/") or scope["path"] in _PROGRAMS
+
+
+def _line(scope: Scope, status: int, text: str, headers: Mapping[str, str] = _UNKEPT) -> Response:
+    """A refusal in one sentence; the HTTP door has a form for them."""
+    if scope["type"] == "http" and is_for_programs(scope):
+        return problem(HTTPStatus(status), text, headers)
+    return PlainTextResponse(f"{text}\n", status, headers)
+
+
 def _page_or_line(scope: Scope, status: int, complaint: str = "", wait: int = 0) -> Response:
     """The log-in page for a person, one line for a program."""
     headers = _UNKEPT | {"www-authenticate": "Bearer"} | ({"retry-after": str(wait)} if wait else {})
     if not _wants_page(scope):
         line = complaint or "Log in: send the header Authorization: Bearer TOKEN."
-        return PlainTextResponse(f"{line}\n", status, headers)
+        return _line(scope, status, line, headers)
     query = scope.get("query_string", b"").decode("latin-1")
     asked = scope["path"] + (f"?{query}" if query else "")
     return HTMLResponse(page(LOGIN, safe_path(scope.get("wane.back-to", asked)), complaint), status, headers)

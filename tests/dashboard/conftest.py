@@ -107,7 +107,7 @@ def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="session")
 def server(ingested: Ingested, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(ingested.settings.store, tmp_path_factory.mktemp("server") / "log") as found:
+    with serving(ingested.settings.store, tmp_path_factory.mktemp("server") / "log", "--api") as found:
         yield found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -45,6 +47,15 @@ def test_only_this_machine_is_answered(server: Server) -> None:
     asked = health_address(["wane", "dashboard", "--port", str(server.port)])
     with urllib.request.urlopen(asked, timeout=5) as found:
         assert found.read() == b"ok"
+
+
+def test_programs_are_answered_at_the_same_port(server: Server) -> None:
+    """With `--api` the HTTP door shares the pages' answers; its addresses are refused as problems."""
+    with urllib.request.urlopen(f"{server.address}/api/v1/streams", timeout=5) as found:
+        assert "calls" in {one["stream"] for one in json.load(found)["streams"]}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{server.address}/api/v1/query?stream=nothing&aggregate=sum", timeout=5)
+    assert refused.value.headers["content-type"] == "application/problem+json"
 
 
 def test_a_foreign_name_gets_no_session(server: Server) -> None:

@@ -90,7 +90,7 @@ def read_settings(path: str | Path) -> Settings:
         raise SettingsError(f"{file} is not TOML: {error}") from None
     root = file.resolve().parent
     # who may see what, and what was when, is for the dashboard to read
-    _known(file, "", table, ("store", "streams", "access", "annotation"))
+    _known(file, "", table, ("store", "streams", "access", "annotation", "record"))
     store = _local(file, "store", root, text_setting(file, "store", table.get("store", "wane.duckdb")))
     if not store.name:
         raise SettingsError(f"{file}: store is {str(store)!r}; it must be the path of a file")

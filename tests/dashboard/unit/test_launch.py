@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from dashboard import launch
 from dashboard.door.access import Access
-from dashboard.launch import ServeError, options
+from dashboard.door.listening import ServeError, check_address
+from dashboard.launch import options
 
 
 def test_it_listens_where_it_is_told() -> None:
@@ -40,18 +40,18 @@ def test_every_setting_is_one_that_streamlit_has() -> None:
 def test_what_cannot_be_listened_at_is_said_in_a_sentence() -> None:
     """A port that is none, one that is taken, a machine that is another."""
     with pytest.raises(ServeError, match="from 1 to 65535"):
-        launch._check("127.0.0.1", 0)
+        check_address("127.0.0.1", 0)
     with pytest.raises(ServeError, match="from 1 to 65535"):
-        launch._check("127.0.0.1", 70_000)
+        check_address("127.0.0.1", 70_000)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ServeError, match="choose another with --port or --host"):
-            launch._check("127.0.0.1", port)
-    launch._check("127.0.0.1", port)
+            check_address("127.0.0.1", port)
+    check_address("127.0.0.1", port)
     with pytest.raises(ServeError, match="cannot listen at"):
-        launch._check("192.0.2.1", 8501)
+        check_address("192.0.2.1", 8501)
 
 
 HEAPS = """

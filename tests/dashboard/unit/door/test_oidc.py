@@ -12,9 +12,10 @@ from itsdangerous import URLSafeTimedSerializer
 
 from dashboard.door.access import AccessError, access
 from dashboard.door.headers import with_headers
+from dashboard.door.listening import welcome
 from dashboard.door.oidc import Provider, read_provider, role_of
 from dashboard.door.roles import Role
-from dashboard.launch import options, welcome
+from dashboard.launch import options
 
 SECRET = "a long random word that nobody can guess"
 WHOLE = f"""

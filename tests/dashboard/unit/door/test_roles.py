@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from dashboard import app
 from dashboard.door.access import Access, AccessError, access
 from dashboard.door.gate import LOGIN, Gate
+from dashboard.door.listening import welcome
 from dashboard.door.roles import ROLE, Role, read_roles
-from dashboard.launch import welcome
 from ingest.driver.configuration.settings import read_settings
 from sketches.errors import WaneError
 from tests.dashboard.unit.door.test_gate import Answer, asked, gate_of, logged_in

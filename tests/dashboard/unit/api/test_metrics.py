@@ -1,0 +1,88 @@
+"""What Prometheus scrapes equals what the store answers, and settings that cannot be asked are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from dashboard.api.recorded import RecordError, read_recorded
+from sketches import Question
+from store import Store
+from tests.support.dashboard_stores import CALLS, SITES
+
+
+def scraped(client: TestClient) -> dict[tuple[str, ...], float]:
+    """The samples by name and labels."""
+    found = client.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(found.text)
+        for sample in family.samples
+    }
+
+
+def test_recorded_questions_are_scraped_with_their_bounds(client: TestClient, small: Path) -> None:
+    """The estimate and both limits of the question, as `Store.ask` gives them."""
+    found = scraped(client)
+    answer = Store(small).ask(CALLS, Question("correlated-mean", "exp:half_life=10m", tau="median")).estimate
+    for end, number in (("", answer.value), ("_lower", answer.lower), ("_upper", answer.upper)):
+        assert found[f"wane_long_calls{end}", CALLS] == pytest.approx(number)
+
+
+def test_a_split_has_a_label_for_its_groups(client: TestClient, small: Path) -> None:
+    """Hostile names of sources travel whole."""
+    found = scraped(client)
+    split = Store(small).split(CALLS, Question("count", "window:1h", counting="events", per_second=True))
+    groups = {key[1]: value for key, value in found.items() if key[0] == "wane_rate_by_source"}
+    assert set(groups) == set(SITES)
+    for place in split.places:
+        assert groups[place.name] == pytest.approx(place.estimate)
+
+
+def test_health_is_scraped(client: TestClient, small: Path) -> None:
+    """Rows, sources and the newest event of every stream."""
+    found = scraped(client)
+    stream = Store(small).catalogue().streams[CALLS]
+    assert found["wane_stream_rows", CALLS] == sum(one.events for one in stream.epochs.values())
+    assert found["wane_stream_sources", CALLS] == len(SITES)
+    assert found["wane_stream_newest_event_timestamp_seconds", CALLS] == stream.newest(stream.sources)
+    assert ("wane_stream_newest_event_timestamp_seconds", "nothing") not in found
+
+
+def test_a_question_that_cannot_be_answered_is_told_and_stops_no_other(client: TestClient) -> None:
+    """The stream has no field of that name; the others are there."""
+    found = scraped(client)
+    assert found["wane_recorded_failed", "lost"] == 1
+    assert found["wane_recorded_failed", "long_calls"] == 0
+    assert not any(name.startswith("wane_lost") for name, *_ in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no recorded question"),
+        ("[record]\nx = 1", "must be a table with stream and aggregate"),
+        ('[record.x]\naggregate = "sum"', "parameter stream is missing"),
+        ('[record.x]\nstream = "calls"\naggregate = "sum"\ndecy = "none"', "there is no parameter 'decy'"),
+        ('[record.x]\nstream = "calls"\naggregate = "heavy-hitters"', "a list has no single number"),
+        ('[record.x]\nstream = "calls"\naggregate = "quantile"\nphi = [0.1, 0.9]', "a list has no single number"),
+        ('[record.Big-Name]\nstream = "calls"\naggregate = "sum"', "letters a-z"),
+        ('[record.stream_rows]\nstream = "calls"\naggregate = "sum"', "begins with none of store"),
+        ('[record.x]\nstream = "c"\naggregate = "sum"\n[record.x_lower]\nstream = "c"\naggregate = "sum"', "the limit"),
+        ("[record.x", "is not TOML"),
+        ("\n".join(f'[record.n{at}]\nstream = "c"\naggregate = "sum"' for at in range(201)), "at most 200"),
+    ],
+)
+def test_settings_that_cannot_be_asked_are_refused_before_the_server_starts(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    """The sentence names the file and the table."""
+    path = tmp_path / "wane.toml"
+    path.write_text(text)
+    with pytest.raises(RecordError, match=said) as refused:
+        read_recorded(path)
+    assert "wane.toml" in str(refused.value)
