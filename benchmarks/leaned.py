@@ -1,11 +1,11 @@
 """How often the intervals of answers that lean on exact totals miss, and how wide they are.
 
-    python -m benchmarks.leaned [--seeds 1000] [--first 0] [--kinds ...] [--every] [--publish]
+    python -m benchmarks.leaned [--seeds 1000] [--first 0] [--kinds ...] [--every] [--field] [--publish]
 
 Cells of a kind of stream, a question, a decay, a selection of sources, how repeats are taken, few or many as-of times
 together, and a time; every trial has fresh events and a fresh seed (`tests/support/leaned.py`). `--publish` writes the
-section of docs/accuracy.md. About a quarter of an hour on a core that has nothing else to do; `--every` takes twice as
-long.
+section of docs/accuracy.md. `--field` asks about some values of a field in place of some sources. About a quarter of an
+hour on a core that has nothing else to do; `--every` takes twice as long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.report import publish, table
 from benchmarks.thinned import HEAD, grouped, verdict, worst
-from tests.support.leaned import EPSILON, EVENTS, KINDS, Cell, Widths, asked_of, count
+from tests.support.leaned import EPSILON, EVENTS, KINDS, Cell, Widths, asked_of, asked_of_field, count
 
 EXPLAINED = (
     "Ten days, four sources; two fifths of the events in three hours of the seventh day, a fifth in the first six "
@@ -85,12 +85,14 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=EPSILON)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), help="kinds of streams")
     parser.add_argument("--every", action="store_true", help="every question of every kind of stream")
+    parser.add_argument("--field", action="store_true", help="ask about some values of a field")
     parser.add_argument("--publish", action="store_true", help="write the section of docs/accuracy.md")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     cells: dict[Cell, Widths] = {}
     for kind in options.kinds:
-        found = count(kind, asked_of(kind, every=options.every), seeds, events=options.events, epsilon=options.epsilon)
+        asked = asked_of_field(kind) if options.field else asked_of(kind, every=options.every)
+        found = count(kind, asked, seeds, events=options.events, epsilon=options.epsilon)
         missed, trials = (sum(getattr(one, name) for one in found.values()) for name in ("missed", "trials"))
         print(f"{kind}: {missed} of {trials:,} missed in {len(found)} cells", file=sys.stderr, flush=True)
         cells |= found
@@ -101,7 +103,7 @@ def main() -> None:
     if options.publish:
         publish(
             "accuracy.md",
-            "Answers that lean on totals",
+            "Answers about a field that lean on totals" if options.field else "Answers that lean on totals",
             shlex.join(["python", "-m", "benchmarks.leaned", *sys.argv[1:]]),
             text,
         )

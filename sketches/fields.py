@@ -175,6 +175,26 @@ class FieldColumn:
             values = np.where(self.missing, np.int32(0), values)
         return replace(self, values=values, texts=tuple(self.texts[at] for at in used.tolist()))
 
+    def grouped(self) -> tuple[FieldColumn, Rows]:
+        """The different values in order, a missing one last, and the number of each row's among them.
+
+        >>> values, numbers = FieldColumn.of([5, None, 3, 5]).grouped()
+        >>> values.to_list(), numbers.tolist()
+        ([3, 5, None], [1, 2, 0, 1])
+        """
+        tight, known = self.tight(), self.known
+        if tight.kind is FieldKind.TEXT:
+            distinct: Column = np.arange(len(tight.texts), dtype=np.int32)
+            codes = tight.values.astype(np.intp)
+        else:
+            distinct = distinct_sorted(tight.values if self.missing is None else tight.values[known])
+            codes = np.searchsorted(distinct, tight.values)
+        if self.missing is None:
+            return replace(tight, values=distinct), codes
+        last = np.append(np.zeros(len(distinct), bool), True)
+        values = np.append(distinct, np.zeros(1, distinct.dtype))
+        return replace(tight, values=values, missing=last), np.where(known, codes, len(distinct))
+
     @classmethod
     def together(cls, parts: Sequence[FieldColumn], name: str = "a field") -> FieldColumn:
         """The rows of all parts, one after the other; whole numbers and floats are floats."""
@@ -200,16 +220,26 @@ class FieldColumn:
             return np.zeros(len(self), np.int32)
         return np.fromiter(map(place.__getitem__, self.texts), np.int32, len(self.texts))[self.values]
 
+    def same_as(self, other: FieldColumn) -> bool:
+        """Whether it has the same in every row; texts have the same numbers."""
+        return bool((self.values == other.values).all() and (self.known == other.known).all())
+
     def sort_keys(self) -> tuple[Column, Column]:
         """By what copies of an event are put in order, the lesser key first: numbers or texts, then the missing."""
         return self.values, ~self.known
 
 
 class Fields:
-    """The fields of some rows by name. A column is made when it is first asked for: most questions ask for none."""
+    """The fields of some rows by name. A column is made when it is first asked for: most questions ask for none.
 
-    def __init__(self, rows: int, makers: Mapping[str, Callable[[], FieldColumn]]) -> None:
+    `contested` are those in which copies of an event were seen to differ.
+    """
+
+    def __init__(
+        self, rows: int, makers: Mapping[str, Callable[[], FieldColumn]], contested: frozenset[str] = frozenset()
+    ) -> None:
         self.rows = rows
+        self.contested = contested
         self._makers = makers
         self._made: dict[str, FieldColumn] = {}
 
@@ -249,20 +279,30 @@ class Fields:
 
     def settled(self) -> Fields:
         """The same with all columns made: what they were made from, a large batch perhaps, is no longer held."""
-        return Fields(self.rows, {name: _always(self[name].tight()) for name in self._makers})
+        return Fields(self.rows, {name: _always(self[name].tight()) for name in self._makers}, self.contested)
 
     def take(self, which: Rows | Flags | slice, rows: int) -> Fields:
         """The fields of some rows, so many."""
         if not self._makers:
             return Fields.none(rows)
-        return Fields(rows, {name: _taken(self, name, which) for name in self._makers})
+        return Fields(rows, {name: _taken(self, name, which) for name in self._makers}, self.contested)
+
+    def one_of_copies(self, among: Rows, taken: Rows) -> Fields:
+        """The fields where the rows `among` all are copies of others, and get the fields of the rows `taken`."""
+        differ = {name for name in self._makers if not self[name].take(among).same_as(self[name].take(taken))}
+        of_rows = np.arange(self.rows)
+        of_rows[among] = taken
+        found = self.take(of_rows, self.rows)
+        found.contested = self.contested | differ
+        return found
 
     @classmethod
     def together(cls, parts: Sequence[Fields]) -> Fields:
         """The rows of all parts, one after the other; what a part does not have is missing in its rows."""
         rows = sum(part.rows for part in parts)
         names = sorted(set().union(*(part.names for part in parts)))
-        return cls(rows, {name: _joined(parts, name) for name in names})
+        contested = frozenset().union(*(part.contested for part in parts))
+        return cls(rows, {name: _joined(parts, name) for name in names}, contested)
 
     def least_first(self, group: Column, among: Rows) -> Rows:
         """The rows `among` all, in the order of their groups and, within each, of their fields."""

@@ -15,6 +15,7 @@ from sketches.predicate.columns import (
     Texts,
     Values,
     columns_with,
+    values_of,
 )
 from sketches.predicate.predicate import EVERY_EVENT, Predicate, everything
 from sketches.predicate.ranges import EVERY_NUMBER, Range, in_steps
@@ -46,4 +47,5 @@ __all__ = [
     "columns_with",
     "everything",
     "in_steps",
+    "values_of",
 ]

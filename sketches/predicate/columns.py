@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from sketches.arrays import Column, Flags, Ints
-from sketches.fields import FieldKind
+from sketches.fields import FieldColumn, FieldKind
 from sketches.predicate.ranges import RANGES, Range
 from sketches.records import dataclass
 
@@ -167,3 +167,14 @@ def is_like(text: str, pattern: str) -> bool:
     if "_" not in start:
         return text.startswith(start)
     return all(wanted in ("_", found) for wanted, found in zip(start, text, strict=False))
+
+
+def values_of(column: FieldColumn) -> Values:
+    """A field as conditions see it."""
+    match column.kind:
+        case FieldKind.TEXT:
+            return Texts(column.values, column.texts, column.missing)
+        case FieldKind.BOOLEAN:
+            return Booleans(column.values, column.missing)
+        case _:
+            return Numbers(column.values, column.missing)

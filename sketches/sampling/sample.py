@@ -161,6 +161,7 @@ class Sample(Sketch):
                 rows, cuts = trim(LadderRows.together([rows, fresh]), cuts, parameters)
         labels = Labels.kept([events.labels], events.kind, [rows.values])
         totals = RowTotals.of(events, sources, parameters.unit, len(rows), extremes) if counting_rows else None
+        totals = None if totals is None else totals.giving_up(rows.fields.contested)
         rows = replace(rows, fields=rows.fields.settled())
         known = {name: KnownField.of(events.fields[name]) for name in events.fields} if len(events) else {}
         return cls(parameters, rows, cuts, names, events.kind, labels, extremes, totals, known)
@@ -185,7 +186,7 @@ class Sample(Sketch):
         rows = replace(rows, fields=rows.fields.settled())
         labels = Labels.kept([sketch.labels for sketch in seen], seen[0].kind, [rows.values])
         counted = [(one.totals, one._numbers(names), one.extremes.newest or 0) for one in seen]
-        totals = RowTotals.union(counted, parameters.unit, len(rows))
+        totals = RowTotals.union(counted, parameters.unit, len(rows), rows.fields.contested)
         known = known_together([(one.known, one.extremes.oldest, one.extremes.newest) for one in seen])
         return cls(parameters, rows, cuts, names, seen[0].kind, labels, extremes, totals, known)
 

@@ -34,6 +34,7 @@ COUNTED_FORMAT: Final = 4  # of a sample that has counted all rows by the hour
 TOTALS_FORMAT: Final = 5  # and by source and class of value
 FIELDS_FORMAT: Final = 6  # and whose events have fields
 UNKNOWN_FORMAT: Final = 9  # and which was not counted at some time: that is said before all else
+FIELD_TOTALS_FORMAT: Final = 10  # and whose rows were counted by the values of fields, too; begins likewise
 _MOST_HEAD: Final = 1 << 30  # bytes of names, labels and cuts
 _MOST_ROWS: Final = 1 << 28
 _MOST_COUNT: Final = int(np.iinfo(np.int32).max)
@@ -128,7 +129,7 @@ class SampleHead:
     def version(self) -> int:
         """The format that it is written in."""
         if self.known:
-            return FIELDS_FORMAT
+            return FIELDS_FORMAT if self.seen is None else FIELD_TOTALS_FORMAT
         return SAMPLE_FORMAT if self.seen is None else TOTALS_FORMAT
 
     def to_bytes(self) -> bytes:
@@ -147,6 +148,8 @@ class SampleHead:
         if self.seen is not None:
             self.seen.write(writer)
         if self.known:
+            if self.seen is not None:
+                self.seen.totals.write_by_field(writer)
             _write_known(writer, self.known)
         return writer.to_bytes()
 
@@ -164,6 +167,8 @@ class SampleHead:
         of_sources = [reader.i64() for _ in range(len(names) if parameters.per_source else 0)]
         counted = reader.u8() == 1 if reader.version >= FIELDS_FORMAT else reader.version >= COUNTED_FORMAT
         seen = Seen.read(reader, parameters.unit) if counted else None
+        if seen is not None and reader.version >= FIELD_TOTALS_FORMAT:
+            seen = seen._replace(totals=seen.totals.with_fields_of(reader, parameters.unit))
         known = _read_known(reader) if reader.version >= FIELDS_FORMAT else {}
         reader.done()
         cuts = Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine)
@@ -192,10 +197,10 @@ class SampleHead:
 def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequence[bytes]) -> bytes:
     """An envelope with a head and segments; a store keeps the latter apart."""
     writer, version, uncounted = Writer(), head.version, Uncounted.of(head.seen)
-    if uncounted != Uncounted():
+    if uncounted != Uncounted() or version > UNKNOWN_FORMAT:
         writer.u8(version)
         uncounted.write(writer)
-        version = UNKNOWN_FORMAT
+        version = max(version, UNKNOWN_FORMAT)
     content = head.to_bytes()
     writer.varint(len(content))
     writer.blob(write_block(content))
@@ -216,7 +221,8 @@ def open_sample(envelope: Envelope) -> tuple[LadderParameters, SampleHead, list[
         raise CorruptError(f"the head of a sample takes {size} bytes; {_MOST_HEAD} are the most")
     content, _ = read_block(reader.blob(), 0, size)
     head = SampleHead.from_reader(Reader(content, version), parameters)
-    if envelope.version >= UNKNOWN_FORMAT and not Uncounted() != uncounted == Uncounted.of(head.seen):
+    said = max(version, UNKNOWN_FORMAT) == envelope.version and uncounted == Uncounted.of(head.seen)
+    if envelope.version >= UNKNOWN_FORMAT and not (said and (version > UNKNOWN_FORMAT or uncounted != Uncounted())):
         raise CorruptError("a sample does not say rightly up to when its rows were not counted")
     segments = [reader.blob() for _ in range(_checked_count(reader))]
     reader.done()

@@ -29,10 +29,18 @@ from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
 from sketches.encoding.envelope import FORMAT_VERSION, open_envelope
 from sketches.family import Sketch
+from sketches.fields import FieldKind
+from sketches.predicate import Predicate, columns_with
 from sketches.registry import load
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.integral import Integral
-from sketches.sampling.sample_bytes import FIELDS_FORMAT, SAMPLE_FORMAT, TOTALS_FORMAT, UNKNOWN_FORMAT
+from sketches.sampling.sample_bytes import (
+    FIELD_TOTALS_FORMAT,
+    FIELDS_FORMAT,
+    SAMPLE_FORMAT,
+    TOTALS_FORMAT,
+    UNKNOWN_FORMAT,
+)
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 START = 1_700_000_000
@@ -358,6 +366,29 @@ def stream_fields() -> Sample:
     return found
 
 
+def stream_field_totals() -> Sample:
+    """Totals by fields of every kind: of one with too many values, one that came later, one that copies contest."""
+    ids, times, numbers = columns(900)
+    fields: dict[str, Any] = {
+        "status": 100 * (numbers % 5),
+        "ratio": np.where(numbers % 11 == 0, np.nan, numbers % 4 / 8),
+        "cached": numbers % 3 == 0,
+        "path": np.array([*LABELS, None], object)[numbers % 7],
+        "bytes": numbers,
+        "later": np.where(ids % 2, "a", "b"),
+        "contested": np.repeat(["x", "y"], 450),
+    }
+    parts = []
+    for here in (slice(0, 460), slice(440, 900)):
+        known = {name: fields[name][here] for name in fields if name != "later" or here.start}
+        known["contested"] = np.full(460, "x" if here.start else "y")
+        events = Events.of(ids[here], times[here], numbers[here], 1 + ids[here] % 3, fields=known)
+        parts.append(Sample.partial(events, (ids[here] % 2).astype("i4"), ["a", "b"], epsilon=0.3, detail=1, seed=57))
+    found = Sample.union(parts)
+    assert found.kept < 800
+    return found
+
+
 FIELDS = (
     {"aggregate": "sum", "decay": "exp:half_life=10m", "of": "status"},
     {"aggregate": "quantile", "decay": "window:20m", "phi": 0.9, "of": "share"},
@@ -365,6 +396,24 @@ FIELDS = (
     {"aggregate": "mean", "decay": "none", "of": "cached", "as_of": START + 3000},
     {"aggregate": "frequency", "decay": "none", "of": "path", "value": "日本語"},
     {"aggregate": "heavy-hitters", "decay": "window:50m", "of": "path", "top": 3},
+)
+FIELD_TOTALS = (
+    {"aggregate": "sum", "decay": "exp:half_life=10m", "where": "status >= 300"},
+    {"aggregate": "count", "decay": "none", "where": "path is null"},
+    {"aggregate": "mean", "decay": "poly:alpha=1.5,unit=1m", "where": "ratio = 0.125"},
+    {"aggregate": "count", "decay": "window:20m", "where": "cached = true", "as_of": START + 3000},
+    {"aggregate": "count", "decay": "none", "where": "later = 'a'"},
+    {"aggregate": "count", "decay": "none", "where": "contested = 'x'"},
+)
+OF_FIELDS = columns_with(
+    {
+        "status": FieldKind.FLOAT,
+        "ratio": FieldKind.FLOAT,
+        "cached": FieldKind.BOOLEAN,
+        "path": FieldKind.TEXT,
+        "later": FieldKind.TEXT,
+        "contested": FieldKind.TEXT,
+    }
 )
 EACH_ONCE = (
     {"aggregate": "count", "decay": "exp:half_life=10m"},
@@ -400,6 +449,7 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "sample-stream-floats": (stream_floats, NUMBERS),
     "sample-stream-keys": (stream_keys, KEYS),
     "sample-fields": (stream_fields, (*NUMBERS, *FIELDS)),
+    "sample-field-totals": (stream_field_totals, (*NUMBERS, *FIELD_TOTALS)),
     "sample-stream-empty": (stream_empty, NUMBERS),
     "qdigest-zeros": (qdigest_zeros, (*NUMBERS, *EACH_ONCE)),
     "exponential-events": (exponential_events, EACH_ONCE),
@@ -416,14 +466,21 @@ def golden(name: str) -> Path:
         version = ENTRIES_FORMAT
     if name.startswith(("histogram", "qdigest", "exponential")):
         version = PATHS_FORMAT
-    samples = {"sample-counted": TOTALS_FORMAT, "sample-fields": FIELDS_FORMAT, "sample-uncounted": UNKNOWN_FORMAT}
-    version = samples.get(name, version)
+    of_samples = {
+        "sample-counted": TOTALS_FORMAT,
+        "sample-fields": FIELDS_FORMAT,
+        "sample-uncounted": UNKNOWN_FORMAT,
+        "sample-field-totals": FIELD_TOTALS_FORMAT,
+    }
+    version = of_samples.get(name, version)
     return GOLDEN / f"{name}-v{version}.bin"
 
 
 def asked(aggregate: str, **settings: Any) -> Question:
     """A question as it was meant before there was a choice: events were counted, and shares were of weight."""
     counting = "events" if aggregate.endswith("count") else "weight"
+    if "where" in settings:
+        settings["where"] = Predicate.parse(settings["where"], OF_FIELDS)
     return Question(aggregate, **({"counting": counting} | settings))
 
 

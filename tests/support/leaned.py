@@ -1,8 +1,9 @@
 """Counting how often the intervals of answers that lean on exact totals miss, by cells, against plain brute force.
 
 A *cell* is a kind of stream, a question, a decay, a selection of sources, how repeats are taken, whether few or many
-as-of times are asked for together (two ways through the code), and one of the times. Every trial has fresh data and a
-fresh seed. The sample is built as ingest builds it: parts that have counted their rows, merged in any order.
+as-of times are asked for together (two ways through the code), and one of the times. In place of sources some values of
+a field may be selected. Every trial has fresh data and a fresh seed. The sample is built as ingest builds it: parts
+that have counted their rows, merged in any order.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from sketches.arrays import Flags, Floats, Ints
 from sketches.decay import Decay
 from sketches.estimate import Series
 from sketches.family import Repeats
-from sketches.predicate import Predicate, Range
+from sketches.fields import FieldKind
+from sketches.predicate import Predicate, Range, Texts, columns_with
 from sketches.sampling.askable_sample import AskableSample
 from sketches.sampling.totals.row_totals import RowTotals
 from tests.support.thinned import ALLOWED, Count
@@ -39,6 +41,17 @@ MOMENTS: Final = {"now": DAYS * DAY - 1, "burst": 6 * DAY + 2 * HOUR, "past": 4 
 _MANY: Final = np.array([*MOMENTS.values(), 2 * DAY, 5 * DAY + 77, 7 * DAY, 8 * DAY])
 DECAYS: Final = ("exp:half_life=6h", "window:1d", "window:40m", "poly:alpha=1.5,unit=6h", "none")
 SELECTIONS: Final[Mapping[str, tuple[str, ...]]] = {"one": NAMES[1:2], "two": (NAMES[0], NAMES[2]), "all": NAMES}
+REGIONS: Final = np.array(["eu", "us", "ap", "sa", None], object)  # the field of events; None: it is missing
+WHERES: Final[Mapping[str, Predicate]] = {
+    name: Predicate.parse(text, columns_with({"region": FieldKind.TEXT}))
+    for name, text in {
+        "field = common": "region = 'eu'",
+        "field = rare": "region = 'sa'",
+        "field in two": "region in ('us', 'ap')",
+        "field not common": "region != 'eu'",
+        "field missing": "region is null",
+    }.items()
+}
 EVENTS: Final = 12_000
 EPSILON: Final = 0.15
 _LOOKED_AT: Final = 3  # trials in which answers are compared with those that do not lean
@@ -250,15 +263,24 @@ def stream_of(name: str, events: int, seed: int, epsilon: float) -> tuple[Sample
 
 def _partial(rows: Rows, settings: Mapping[str, Any]) -> Sample:
     """The sample that a worker makes of some rows."""
-    events = Events.of(rows.ids, rows.times, rows.values, rows.weights)
+    fields = {"region": REGIONS[regions_of(rows.ids, rows.times)]}
+    events = Events.of(rows.ids, rows.times, rows.values, rows.weights, fields=fields)
     return Sample.partial(events, rows.sources, NAMES, **settings)
+
+
+def regions_of(ids: Ints, times: Ints) -> Ints:
+    """The number of each event's region: the same in all copies of it, and by and by others are frequent."""
+    lot = (ids ^ ids >> 17) % 100 + times // (2 * DAY) * 3
+    return np.searchsorted([45, 75, 95, 98], lot % 100, side="right")
 
 
 def _coarse(sample: Sample) -> Sample:
     """The sample with so little room for totals that most slices are many hours long."""
     totals = sample.totals
     assert totals is not None
-    return replace(sample, totals=RowTotals(totals.hourly, totals.by_source.fitted(80), totals.by_class.fitted(160)))
+    by_field = {name: one.fitted(100) for name, one in totals.by_field.items()}
+    by_source, by_class = totals.by_source.fitted(80), totals.by_class.fitted(160)
+    return replace(sample, totals=RowTotals(totals.hourly, by_source, by_class, by_field))
 
 
 @cache
@@ -292,6 +314,7 @@ class Exact:
         number = np.cumsum(new) - 1
         first = order[new]
         self.times, self.values, self.weights = rows.times[first], rows.values[first], rows.weights[first]
+        self.regions = regions_of(rows.ids[first], rows.times[first])
         self.came = np.zeros((len(NAMES), len(first)))
         np.add.at(self.came, (rows.sources[order], number), 1.0)
         self._factors: dict[str, Floats] = {}
@@ -307,6 +330,10 @@ class Exact:
     def answers(self, question: Question, sources: Sequence[str], repeats: Repeats) -> Floats:
         came = self.came[[NAMES.index(name) for name in sources]].sum(axis=0)
         once = came if repeats is Repeats.COUNTED else (came > 0).astype(np.float64)
+        if "region" in question.where.columns:
+            missing = self.regions == len(REGIONS) - 1
+            texts = Texts(np.where(missing, 0, self.regions), tuple(REGIONS[:-1]), missing)
+            once = once * question.where.holds(lambda _: texts)
         counted = once * self.weights if question.by_weight else once
         for bound, inside in (
             (question.tau, lambda limit: self.values >= limit),
@@ -343,6 +370,22 @@ def asked_of(name: str, *, every: bool = False) -> list[Asked]:
     return found if every else found[list(KINDS).index(name) % 2 :: 2]
 
 
+def asked_of_field(name: str) -> list[Asked]:
+    """What is asked of a kind of stream about some values of a field: each selection of them, with each question that
+    is not restricted otherwise, by lot."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    questions = ("sum", "count", "count by weight", "mean", "sum of values", "mean of values")
+    possible = [
+        Asked(question, decay, where, repeats, asked)
+        for decay in DECAYS
+        for question in questions
+        for where in WHERES
+        for repeats in KINDS[name].taken
+        for asked in TIMES_ASKED
+    ]
+    return [possible[at] for at in rng.choice(len(possible), 12, replace=False).tolist()]
+
+
 def count(
     name: str, asked: Sequence[Asked], seeds: Iterable[int], *, events: int = EVENTS, epsilon: float = EPSILON
 ) -> dict[Cell, Widths]:
@@ -357,9 +400,11 @@ def count(
         askables = _askables(sample, asked)
         for one in asked:
             question = question_of(one.question, one.decay, KINDS[name].values)
+            if one.selection in WHERES:
+                question = replace(question, where=WHERES[one.selection])
             askable, times = askables[one.selection, one.repeats], TIMES_ASKED[one.asked]
             found = askable.series(question, times)
-            truth = exact.answers(question, SELECTIONS[one.selection], one.repeats)
+            truth = exact.answers(question, SELECTIONS.get(one.selection, NAMES), one.repeats)
             if trial < _LOOKED_AT:
                 plain = _without_totals(askable).series(question, times)
                 leant = (found.upper != plain.upper) | (found.lower != plain.lower)
@@ -371,7 +416,7 @@ def count(
 
 def _askables(sample: Sample, asked: Sequence[Asked]) -> dict[tuple[str, Repeats], AskableSample]:
     pairs = dict.fromkeys((one.selection, one.repeats) for one in asked)
-    return {(selection, repeats): sample.of(SELECTIONS[selection], repeats) for selection, repeats in pairs}
+    return {(selection, repeats): sample.of(SELECTIONS.get(selection, NAMES), repeats) for selection, repeats in pairs}
 
 
 def _without_totals(askable: AskableSample) -> AskableSample:

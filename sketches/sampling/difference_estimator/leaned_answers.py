@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Limits, Rows
-from sketches.predicate import Predicate, Range
-from sketches.question import Question
+from sketches.predicate import EVERY_EVENT, Predicate, Range
 from sketches.sampling.difference_estimator.leaning import EVENTS, WEIGHTS, LeanedSums, PlainSums, Quantity, lean
 from sketches.sampling.difference_estimator.tall_values import TallSums, capped
 from sketches.sampling.estimation.coefficients import Coefficients
@@ -126,7 +125,10 @@ def _mean_limits(
 
 
 def _unrestricted(inquiry: Inquiry) -> PoissonSample:
-    return inquiry.sample if inquiry.unrestricted is None else inquiry.unrestricted
+    """The sample of all events; or of those that satisfy the question's predicate, where these have totals of their
+    own."""
+    own = inquiry.unrestricted is None or inquiry.sample.totals is not None
+    return inquiry.sample if own or inquiry.unrestricted is None else inquiry.unrestricted
 
 
 def _both(
@@ -154,7 +156,7 @@ def _leaned(
     inquiry: Inquiry, quantities: tuple[Quantity, ...], values: Range | None, which: Flags | None = None
 ) -> tuple[LeanedSums, PlainSums] | None:
     """The sums with totals and without at all as-of times or some; None where nothing is known to lean on."""
-    sample, inside = _unrestricted(inquiry), _range_of(inquiry.question, values)
+    sample, inside = _unrestricted(inquiry), _range_of(inquiry, values)
     as_of = inquiry.as_of if which is None else inquiry.as_of[which]
     leaning = None if inside is None or not len(as_of) else lean(sample, quantities, inside or None)
     return None if leaning is None else leaning.sums(inquiry.decay, as_of, sample.unit)
@@ -169,7 +171,7 @@ def _at(inquiry: Inquiry, quantities: tuple[Quantity, ...], values: Range | None
 def _values_known(inquiry: Inquiry, values: Range | None) -> bool:
     """Whether sums of all values are asked for, and every event counts once, or as often as it came: sums of values
     are not known by weight."""
-    sample, inside = _unrestricted(inquiry), _range_of(inquiry.question, values)
+    sample, inside = _unrestricted(inquiry), _range_of(inquiry, values)
     most = sample.most_rows if sample.counts_rows else 1
     return inside is not None and not inside and sample.least_weight == 1 and sample.greatest_weight in (1, most)
 
@@ -179,7 +181,7 @@ def _worth_leaning(inquiry: Inquiry, total: Total, values: Range | None) -> Flag
     sample = _unrestricted(inquiry)
     if sample.totals is None or not len(sample):
         return np.zeros(len(inquiry.as_of), bool)
-    enough = _ENOUGH_IN_A_RANGE if _range_of(inquiry.question, values) else ENOUGH
+    enough = _ENOUGH_IN_A_RANGE if _range_of(inquiry, values) else ENOUGH
     worth = (total.variance > 0) & (np.square(total.sampled) >= enough * total.variance)
     worth[too_faded(sample.times, sample.unit, inquiry.decay, inquiry.as_of)] = False
     return worth
@@ -191,10 +193,12 @@ def _rounded(value: Floats, lower: Floats, upper: Floats) -> Limits:
     return value, lower - off, upper + off
 
 
-def _range_of(question: Question, values: Range | None) -> Range | None:
-    """The values that an answer is about; None where it is restricted by more than a range of values."""
-    found = question.where.range_of("value")
-    if question.where != Predicate.of(None, value=found):
+def _range_of(inquiry: Inquiry, values: Range | None) -> Range | None:
+    """The values that an answer is about, among those that totals are of; None where it is restricted by more than a
+    range of values."""
+    where = EVERY_EVENT if inquiry.sample.totals is not None else inquiry.question.where
+    found = where.range_of("value")
+    if where != Predicate.of(None, value=found):
         return None
     return found if values is None else found.within(values)
 

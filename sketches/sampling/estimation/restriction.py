@@ -12,7 +12,7 @@ from sketches.errors import UnanswerableError
 from sketches.events import Kind
 from sketches.fields import FieldKind, KnownField
 from sketches.hashing import hash_one
-from sketches.predicate import Booleans, Numbers, Predicate, Range, Texts, Values
+from sketches.predicate import Numbers, Predicate, Range, Texts, Values, values_of
 from sketches.sampling.estimation.field_values import field_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def restricted(sample: PoissonSample, predicate: Predicate) -> PoissonSample:
     found = sample.take(np.flatnonzero(matching(sample, predicate)))
     return replace(
         found,
+        totals=None if sample.totals is None else sample.totals.where(predicate),
         known={name: _within(known, predicate.range_of(name)) for name, known in sample.known.items()},
         strata=sample.strata.within(predicate.range_of("time").closed(whole=True)),
         least_value=min(max(sample.least_value, value.low), sample.greatest_value),
@@ -63,14 +64,7 @@ def _column(sample: PoissonSample, name: str) -> Values:
             raise UnanswerableError(
                 f"a sample selects events by {', '.join(sorted(COLUMNS))} and fields, not by source"
             )
-    column = field_of(sample, name)
-    match column.kind:
-        case FieldKind.TEXT:
-            return Texts(column.values, column.texts, column.missing)
-        case FieldKind.BOOLEAN:
-            return Booleans(column.values, column.missing)
-        case _:
-            return Numbers(column.values, column.missing)
+    return values_of(field_of(sample, name))
 
 
 def _within(known: KnownField, limits: Range) -> KnownField:

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Floats, Ints, Rows, distinct_sorted, ranges
+from sketches.arrays import Floats, Ints, Rows, ranges
 from sketches.changes import Stretch
 from sketches.decay.functions import LastEvents
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Group, Split, SplitSeries
-from sketches.fields import FieldColumn, FieldKind
 from sketches.question import Question
 from sketches.records import dataclass
 from sketches.sampling.askable_sample import FAMILY, AskableSample
@@ -156,30 +155,18 @@ class SplitSample(Splittable):
 def split_by_field(askable: AskableSample, name: str) -> SplitSample:
     """The events by the value of a field; those without it are a group of their own."""
     column = field_of(askable.sample, name)
-    names, codes = _groups(column)
+    values, codes = column.grouped()
+    names = tuple(values.to_list())
     if len(names) > _MOST_GROUPS:
         raise UnanswerableError(
             f"{name} has {len(names):,} different values among the sampled events; at most {_MOST_GROUPS:,} groups are "
             "answered at once: restrict the question to some of them"
         )
     order = np.argsort(codes, kind="stable")
-    sample = replace(askable.sample.take(order), codes=codes[order])
+    totals = None if askable.sample.totals is None else askable.sample.totals.by(name, values)
+    sample = replace(askable.sample.take(order), codes=codes[order], totals=totals)
     complete = np.full(len(names), np.iinfo(np.int64).max)  # what is complete for all events is so for every group
     return SplitSample(replace(askable, sample=sample), names, complete, lambda: askable, all_named=False)
-
-
-def _groups(column: FieldColumn) -> tuple[tuple[Group, ...], Rows]:
-    """The groups, in order, and the number of each row's."""
-    tight, known = column.tight(), column.known
-    names: tuple[Group, ...]
-    if tight.kind is FieldKind.TEXT:
-        names, codes = tight.texts, tight.values.astype(np.intp)
-    else:
-        distinct = distinct_sorted(tight.values[known])
-        names, codes = tuple(distinct.tolist()), np.searchsorted(distinct, tight.values)
-    if known.all():
-        return names, codes
-    return (*names, None), np.where(known, codes, len(names))
 
 
 def _unseen_share(inquiry: GroupedInquiry) -> float:

@@ -107,9 +107,8 @@ class LadderRows:
         group = np.cumsum(~like_before)[among]
         ordered = self.fields.least_first(group, among)
         begins = np.flatnonzero(np.diff(group[ordered], prepend=-1))
-        of_rows = np.arange(len(self))
-        of_rows[among] = among[ordered[begins]][np.cumsum(np.diff(group, prepend=group[0]) != 0)]
-        return replace(self, fields=self.fields.take(of_rows, len(self)))
+        taken = among[ordered[begins]][np.cumsum(np.diff(group, prepend=group[0]) != 0)]
+        return replace(self, fields=self.fields.one_of_copies(among, taken))
 
     def _added_up(self, repeated: Flags) -> Counts:
         """The counts, in the first row of each run of repeats those of all of it."""

@@ -7,13 +7,13 @@ classes. Then slices are doubled as long as there are far too many of them, befo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Flags, Floats, Ints, frozen
+from sketches.arrays import Flags, Floats, Ints, Rows, frozen
 from sketches.compiled import njit
 from sketches.events import Events, Extremes, Kind
 from sketches.sampling.totals.slice_totals import FAR_TOO_MANY, ROWS, VALUE, WEIGHT, SliceTotals
@@ -34,11 +34,30 @@ _SUM, _LOST = _LEAST, _GREATEST = _U(0), _U(1)
 
 
 class RowCounts(NamedTuple):
-    """The totals of a batch; the groups of the second are numbers of sources, of the third classes of values."""
+    """The totals of a batch; the groups of the second are numbers of sources, of the third classes of values, of the
+    others numbers of the values of a field."""
 
     hourly: SliceTotals
     by_source: SliceTotals
     by_class: SliceTotals
+    by_field: tuple[SliceTotals, ...] = ()
+
+    @classmethod
+    def merged(cls, parts: Sequence[RowCounts]) -> RowCounts:
+        first, second, third, of_fields = zip(*parts, strict=True)
+        by_field = tuple(SliceTotals.merged(tables) for tables in zip(*of_fields, strict=True))
+        return cls(SliceTotals.merged(first), SliceTotals.merged(second), SliceTotals.merged(third), by_field)
+
+
+class Room(NamedTuple):
+    """How many slices tables may have: by source, by class, and by each field."""
+
+    by_source: int = _EVERYTHING
+    by_class: int = _EVERYTHING
+    by_field: int = _EVERYTHING
+
+
+_ALL_ROOM: Final = Room()
 
 
 def count_rows(
@@ -46,30 +65,32 @@ def count_rows(
     sources: NDArray[np.int32],
     length: int,
     extremes: Extremes | None = None,
-    by_source: int = _EVERYTHING,
-    by_class: int = _EVERYTHING,
+    room: Room = _ALL_ROOM,
+    fields: Sequence[Rows] = (),
 ) -> RowCounts:
     """Count the rows of a batch, whose extremes may be known; `length` is that of an hour in the stream's unit.
 
-    Slices by source and by class are doubled while there are far more than so many of them.
+    `fields` have the number of each row's value. Slices are doubled while there are far more of them than have room.
     """
     extremes = Extremes.of(events) if extremes is None else extremes
     oldest, newest = extremes.oldest or 0, extremes.newest or 0
     first, last = oldest // length, newest // length
     if extremes.greatest_weight * len(events) >= _EXACT or last - first >= _MOST_HOURS:
-        return _in_halves(events, sources, length, (first + last + 1) // 2 * length, by_source, by_class)
+        return _in_halves(events, sources, length, (first + last + 1) // 2 * length, room, fields)
     hours, place = _hours(events.times, first, last, length)
     values, lowest, classes = _values(events, extremes)
     if len(hours) * classes > _MOST_CLASSES and len(hours) > 1:
-        return _in_halves(events, sources, length, int(hours[len(hours) // 2]) * length, by_source, by_class)
+        return _in_halves(events, sources, length, int(hours[len(hours) // 2]) * length, room, fields)
     number, whole = int(sources.max(initial=-1)) + 1, values.dtype.kind != "f"
     weights = np.empty(0, np.int64) if events.weights is None else events.weights
     in_hours = first * length, length, frozen(place)
 
     def too_many(slice_of_hour: Ints, cells: int) -> bool:
-        there = np.zeros(cells if cells > FAR_TOO_MANY * by_source else 0, np.bool_)
+        there = np.zeros(cells if cells > FAR_TOO_MANY * room.by_source else 0, np.bool_)
         where = *in_hours, slice_of_hour, number
-        return len(there) > 0 and _found(frozen(events.times), frozen(sources), where, there, FAR_TOO_MANY * by_source)
+        return len(there) > 0 and _found(
+            frozen(events.times), frozen(sources), where, there, FAR_TOO_MANY * room.by_source
+        )
 
     starts, slice_of_hour, level = _slices(hours, number, too_many)
     source_cells, class_cells = _Cells.of(len(starts), number, whole=whole), _Cells.of(len(hours), classes, whole=whole)
@@ -90,13 +111,32 @@ def count_rows(
         class_cells = _Cells.of(0, 0, whole=True)
     return RowCounts(
         SliceTotals(length, none, hours[here], sums, _NO_CUTS, limits=limits[here].astype(np.float64)),
-        _table(source_cells, starts, level, length, by_source),
-        _table(class_cells, hours, 0, length, by_class, lowest),
+        _table(source_cells, starts, level, length, room.by_source),
+        _table(class_cells, hours, 0, length, room.by_class, lowest),
+        tuple(_of_groups(one, (events.times, weights, values), hours, place, length, room.by_field) for one in fields),
     )
 
 
+def _of_groups(
+    groups: Rows, columns: tuple[Ints, Ints, NDArray[Any]], hours: Ints, place: Ints, length: int, most: int
+) -> SliceTotals:
+    """The totals of rows by the number of a group alone."""
+    times, weights, values = columns
+    number = int(groups.max(initial=-1)) + 1
+    starts, slice_of_hour, level = _slices(hours, number, lambda *_: False)
+    cells = _Cells.of(len(starts), number, whole=values.dtype.kind != "f")
+    _add_to_groups(
+        (frozen(times), frozen(groups), frozen(weights), frozen(values)),
+        (int(hours[:1].sum()) * length, length, frozen(slice_of_hour[place]), number),
+        cells.flat(),
+    )
+    if not len(weights):
+        cells.counts[:, :, WEIGHT] = cells.counts[:, :, ROWS]
+    return _table(cells, starts, level, length, most)
+
+
 def _in_halves(
-    events: Events, sources: NDArray[np.int32], length: int, middle: int, by_source: int, by_class: int
+    events: Events, sources: NDArray[np.int32], length: int, middle: int, room: Room, fields: Sequence[Rows]
 ) -> RowCounts:
     """Of rows that are too many, or too far apart, for one table: those before a time, and the others."""
     before = events.times < middle
@@ -105,8 +145,8 @@ def _in_halves(
     parts = []
     for which in (before, ~before):
         part = events.take(which)
-        parts.append(count_rows(part, sources[which], length, None, by_source, by_class))
-    return RowCounts(*(SliceTotals.merged(tables) for tables in zip(*parts, strict=True)))
+        parts.append(count_rows(part, sources[which], length, None, room, [one[which] for one in fields]))
+    return RowCounts.merged(parts)
 
 
 def _values(events: Events, extremes: Extremes) -> tuple[NDArray[Any], int, int]:
@@ -279,6 +319,31 @@ def _add_rows(
         if len(weights):
             source_counts[at_source, _WEIGHT] += weights[row]
             class_counts[at_class, _WEIGHT] += weights[row]
+
+
+@njit(cache=True, nogil=True)
+def _add_to_groups(
+    rows: tuple[Ints, Rows, Ints, NDArray[Any]], places: tuple[int, int, Ints, int], tables: tuple[Ints, Floats]
+) -> None:
+    """Add each row to the cell of its group: the same as `_add_rows` does for sources."""
+    times, groups, weights, values = rows
+    begin, length, slice_of_place, groups_in_all = places
+    counts, sums = tables
+    inverse = 1.0 / length
+    whole = sums.shape[1] == 0
+    for row in range(len(times)):
+        at = _U(slice_of_place[_U(_hour(times[row], begin, length, inverse))] * groups_in_all + groups[row])
+        counts[at, _ROWS] += 1
+        if len(weights):
+            counts[at, _WEIGHT] += weights[row]
+        if len(values):
+            value = values[row]
+            if whole:
+                counts[at, _VALUE] += np.int64(value)
+            else:
+                before = sums[at, _SUM]
+                sums[at, _SUM] += value
+                sums[at, _LOST] += _rounded_off(before, value)
 
 
 @njit(cache=True, nogil=True)

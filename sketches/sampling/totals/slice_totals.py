@@ -159,6 +159,10 @@ class SliceTotals:
         sums = np.where((touched & ~inside)[:, None], 0.0, self.sums)
         return replace(self, sums=sums).take(~inside)
 
+    def unknown_until(self, time: int) -> SliceTotals:
+        """The totals of which nothing is known up to a time."""
+        return replace(self, unknown_up_to=max(self.unknown_up_to, time))._added_up()
+
     def less(self, other: SliceTotals, begin: int, end: int) -> SliceTotals:
         """The totals of one group by the hour without those of other rows, of a stretch of time that is all in `other`.
 

@@ -47,7 +47,12 @@ SLICE = {
         Asked("count", "exp:half_life=6h", "one", NONE, "few"),
         Asked("count below", "poly:alpha=1.5,unit=6h", "all", FORGIVEN, "many"),
     ],
+    "late by days": [
+        Asked("sum of values", "exp:half_life=6h", "field = common", FORGIVEN, "few"),
+        Asked("count", "none", "field in two", NONE, "many"),
+    ],
     "backfilled": [
+        Asked("sum", "exp:half_life=6h", "field not common", COUNTED, "few"),
         Asked("count", "window:1d", "all", COUNTED, "few"),
         Asked("range-sum", "exp:half_life=6h", "all", FORGIVEN, "few"),
     ],

@@ -19,7 +19,7 @@ from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME
 from sketches.sampling.inclusion.ladder import NO_CUT
-from sketches.sampling.totals.row_counts import count_rows
+from sketches.sampling.totals.row_counts import Room, count_rows
 from sketches.sampling.totals.row_totals import RowTotals
 from sketches.sampling.totals.slice_totals import NEVER, ROWS, VALUE, WEIGHT, SliceTotals
 from sketches.units import SECOND, TimeUnit
@@ -181,7 +181,7 @@ def test_slices_that_are_far_too_many_are_doubled_while_they_are_counted(whole: 
     times, values, weights, sources = columns(14, 6_000, 3_000 * HOUR, whole=whole)
     events = Events.of(np.arange(len(times)), times, values, weights)
     fine = count_rows(events, sources, HOUR)
-    coarse = count_rows(events, sources, HOUR, None, 150, 100)
+    coarse = count_rows(events, sources, HOUR, None, Room(150, 100))
     assert len(fine.by_source) > 3 * 150 > 150 < len(coarse.by_source) < len(fine.by_source)
     for name, most in (("by_source", 150), ("by_class", 100)):
         one, other = getattr(coarse, name).fitted(most), getattr(fine, name).fitted(most)
