@@ -24,7 +24,7 @@ from sketches.events import Extremes, Kind, Labels
 from sketches.fields import FieldKind, Known, KnownField, name_fault
 from sketches.records import dataclass
 from sketches.sampling.askable_sample import FAMILY
-from sketches.sampling.inclusion.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows
+from sketches.sampling.inclusion.ladder import LEVELS, NO_CUT, Counts, Cuts, LadderRows, seen_once
 from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.sampling.totals.row_totals import RowTotals
 from sketches.units import TimeUnit
@@ -91,6 +91,8 @@ class Seen(NamedTuple):
         """How often each of so many rows came."""
         if len(self.repeated) and int(self.repeated[-1]) >= rows:
             raise CorruptError(f"row {self.repeated[-1]} of a sample is said to have come twice; it has {rows} rows")
+        if not len(self.repeated):
+            return seen_once(rows)
         found = np.ones(rows, np.int32)
         found[self.repeated] = self.times
         return found
@@ -203,11 +205,17 @@ def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequen
         version = max(version, UNKNOWN_FORMAT)
     content = head.to_bytes()
     writer.varint(len(content))
-    writer.blob(write_block(content))
+    writer.blob(_head_block(content))
     writer.varint(len(segments))
     for segment in segments:
         writer.blob(segment)
     return seal(FAMILY, version, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+
+
+def _head_block(content: bytes) -> bytes:
+    """A head as a block; where it is nearly all totals, which are packed already, to try longer gains nothing."""
+    quickly = write_block(content, quickly=True)
+    return quickly if len(quickly) > len(content) else write_block(content)
 
 
 def open_sample(envelope: Envelope) -> tuple[LadderParameters, SampleHead, list[bytes]]:

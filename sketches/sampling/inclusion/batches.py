@@ -11,7 +11,7 @@ import numpy as np
 from sketches.arrays import Ints, frozen
 from sketches.events import Events, Extremes
 from sketches.hashing import salt
-from sketches.sampling.inclusion.ladder import Codes, Cuts, LadderRows, trimmed
+from sketches.sampling.inclusion.ladder import Codes, Cuts, LadderRows, seen_once, trimmed
 from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.sampling.inclusion.sampled_rows import sampled_rows
 from sketches.sampling.inclusion.sampling_number import MASKS
@@ -58,7 +58,7 @@ def rows_worth_keeping(
     )
     weights = events.weights[rows] if events.weights is not None else np.ones(len(rows), np.int64)
     values = events.values[rows].astype(events.kind.dtype, copy=False)
-    counts = np.ones(len(rows), np.int32) if counting_rows else None
+    counts = seen_once(len(rows)) if counting_rows else None
     fields = events.fields.take(rows, len(rows))
     return LadderRows.sorted(events.times[rows], hashes, values, weights, sources[rows], counts, fields)
 

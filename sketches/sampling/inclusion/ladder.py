@@ -38,6 +38,16 @@ Codes = NDArray[np.int32]
 Counts = NDArray[np.int32]
 
 
+def seen_once(rows: int) -> Counts:
+    """The counts of so many rows of which each was seen once: one number that is read over and over."""
+    return np.broadcast_to(np.int32(1), rows)
+
+
+def _all_once(counts: Counts) -> bool:
+    """Whether these are counts of rows seen once, by how they are held."""
+    return counts.strides == (0,)
+
+
 @dataclass(frozen=True, slots=True)
 class LadderRows:
     """Rows sorted by (time, u, value, weight, source), each once; a source is its number in a list of names.
@@ -128,14 +138,14 @@ class LadderRows:
             np.concatenate(column) for column in zip(*(one.columns for one in filled), strict=True)
         )
         counting = any(one.counts is not None for one in filled)
-        counts = np.concatenate([one.counted for one in filled]) if counting else None
+        counts = _counts_together([one.counted for one in filled]) if counting else None
         fields = Fields.together([one.fields or Fields.none(len(one)) for one in filled])
         return cls.sorted(times, hashes, values, weights, sources, counts, fields)
 
     @property
     def counted(self) -> Counts:
         """How often each row was seen; once, where it was not counted."""
-        return np.ones(len(self), np.int32) if self.counts is None else self.counts
+        return seen_once(len(self)) if self.counts is None else self.counts
 
     @property
     def columns(self) -> tuple[Ints, Words, Column, Ints, Codes]:
@@ -155,12 +165,17 @@ class LadderRows:
         return np.concatenate((np.ones(min(len(self), 1), bool), ~self.same_event))
 
     def take(self, which: Rows | Flags | slice) -> LadderRows:
-        counts = None if self.counts is None else self.counts[which]
-        times = self.times[which]
+        times, counts = self.times[which], self.counts
+        if counts is not None:
+            counts = seen_once(len(times)) if _all_once(counts) else counts[which]
         fields = self.fields.take(which, len(times))
         return LadderRows(
             times, self.hashes[which], self.values[which], self.weights[which], self.sources[which], counts, fields
         )
+
+
+def _counts_together(parts: Sequence[Counts]) -> Counts:
+    return seen_once(sum(map(len, parts))) if all(map(_all_once, parts)) else np.concatenate(parts)
 
 
 def _keys(times: Ints, hashes: Words) -> Words:
