@@ -21,6 +21,7 @@ from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
 from sketches.question_options import seconds
 from sketches.vocabulary import EXAMPLES
+from store.merging.options import EXPORT, MERGE, add_merging_options
 from store.serving.query_options import add_query_options
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def _parser() -> argparse.ArgumentParser:
         "  wane ingest --config wane.toml\n"
         "  wane query --store wane.duckdb --stream calls --aggregate mean --decay exp:half_life=30m\n"
         '  wane sql --store wane.duckdb "SELECT source, count(*) FROM calls GROUP BY source WINDOW INTERVAL 1 DAY"\n'
-        "  wane info --store wane.duckdb\n"
         "  wane dashboard --store wane.duckdb\n"
         "  wane decay poly:alpha=1.5,unit=1m",
     )
@@ -194,6 +194,7 @@ def _keeping_options(commands: argparse._SubParsersAction[argparse.ArgumentParse
     add("--from", dest="begin", metavar="T", help="only events from this time on: ISO, or an integer in the unit")
     add("--to", dest="end", metavar="T", help="only events before this time")
     forget.set_defaults(run=_forget)
+    add_merging_options((_command(commands, *MERGE), _merge), (_command(commands, *EXPORT), _export))
     for command in (info, compact, forget):
         command.add_argument("--store", required=True, metavar="FILE", help="the store's DuckDB file")
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -242,6 +243,20 @@ def _forget(options: argparse.Namespace) -> None:
     unit = SECOND if stored is None else stored.unit
     begin, end = (None if text is None else _moment(text, unit) for text in (options.begin, options.end))
     found = forget(options.store, options.stream, sources=options.source, begin=begin, end=end)
+    print(json.dumps(found.as_dict()) if options.json else "\n".join(found.lines()))
+
+
+def _merge(options: argparse.Namespace) -> None:
+    from store.merging.merge_command import merge
+
+    found = merge(options.centre, options.sites, prefix=options.prefix, replace=options.replace)
+    print(json.dumps(found.as_dict()) if options.json else "\n".join(found.lines()))
+
+
+def _export(options: argparse.Namespace) -> None:
+    from store import export
+
+    found = export(options.store, options.to, since=options.since)
     print(json.dumps(found.as_dict()) if options.json else "\n".join(found.lines()))
 
 

@@ -35,6 +35,7 @@ from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.records import dataclass
+from sketches.site_parts import SitePart
 from sketches.splittable import Splittable
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
@@ -161,7 +162,7 @@ class Gathered:
     nbytes: int
 
 
-class Sketch(Askable):
+class Sketch(Askable, SitePart):
     """A sketch of one family: a value that nothing changes once it is built; `merge` returns a new one.
 
     A family must say what is abstract here. Everything else has a default that suits a family whose merged sketches

@@ -9,6 +9,8 @@ from sketches.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from store.database import StoreBusyError, StoreError
+    from store.merging.export import Exported, export
+    from store.merging.merge_command import MergeReport, merge
     from store.serving.store import Answer, Provenance, Store
     from store.writing.compacting import Compacted, compact
     from store.writing.forgetting import Forgotten, forget
@@ -20,6 +22,8 @@ __getattr__ = imported_when_used(
     __name__,
     {
         "store.database": ["StoreBusyError", "StoreError"],
+        "store.merging.export": ["Exported", "export"],
+        "store.merging.merge_command": ["MergeReport", "merge"],
         "store.serving.store": ["Answer", "Provenance", "Store"],
         "store.writing.compacting": ["Compacted", "compact"],
         "store.writing.forgetting": ["Forgotten", "forget"],
@@ -34,9 +38,11 @@ __all__ = [
     "Answer",
     "Compacted",
     "EpochSketches",
+    "Exported",
     "Forgotten",
     "InputFile",
     "KnownFile",
+    "MergeReport",
     "Provenance",
     "Reject",
     "Run",
@@ -47,6 +53,8 @@ __all__ = [
     "Stream",
     "commit",
     "compact",
+    "export",
     "forget",
     "known_files",
+    "merge",
 ]

@@ -14,7 +14,7 @@ from store.packed_ledger import renew_packs
 from store.packed_sources import TABLE as PACKED_SOURCES
 from store.packed_sources import UNPACKED, close_sources
 
-VERSION: Final = 6
+VERSION: Final = 7
 RANDOM_BITS: Final = 40  # of the mark of a commit
 _MOST_GENERATIONS: Final = 1 << 63 - RANDOM_BITS  # that a mark tells apart
 
@@ -34,6 +34,11 @@ HEADS: Final = """CREATE TABLE heads (
 SEGMENTS: Final = """CREATE TABLE segments (
         stream VARCHAR NOT NULL, family VARCHAR NOT NULL, oldest BIGINT NOT NULL, newest BIGINT NOT NULL,
         rows BIGINT NOT NULL, bytes BIGINT NOT NULL, generation BIGINT NOT NULL, payload BLOB NOT NULL)"""
+# of a stream that is merged from other stores, and of each of them: which commit it was, and what adds up only once
+SITES: Final = """CREATE TABLE sites (
+        stream VARCHAR NOT NULL, site VARCHAR NOT NULL, name VARCHAR NOT NULL, prefix VARCHAR NOT NULL,
+        generation BIGINT NOT NULL, commit VARCHAR NOT NULL, file VARCHAR NOT NULL, merged TIMESTAMP NOT NULL,
+        payload BLOB NOT NULL)"""
 TABLES: Final = (
     """CREATE TABLE wane (
         version INTEGER NOT NULL, generation BIGINT NOT NULL, store VARCHAR NOT NULL, commit VARCHAR NOT NULL)""",
@@ -62,6 +67,7 @@ TABLES: Final = (
         run BIGINT NOT NULL, stream VARCHAR NOT NULL, reason VARCHAR NOT NULL, rows BIGINT NOT NULL,
         examples VARCHAR NOT NULL)""",
     PACKED_LEDGER,
+    SITES,
     f"INSERT INTO wane SELECT {VERSION}, 0, uuid(), uuid()",
 )
 
@@ -127,7 +133,13 @@ MIGRATIONS: Final[dict[int, tuple[Step, ...]]] = {
     ),
     4: (PACKED_LEDGER,),
     5: (renew_packs,),
+    6: (SITES,),
 }
+
+
+def is_older(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
+    """Whether a store must be migrated before it can be read."""
+    return _state(connection, path)[0] < VERSION
 
 
 def create_store(path: Path) -> None:

@@ -37,6 +37,7 @@ from sketches.sampling.inclusion.unremembered import unnamed, unremembered
 from sketches.sampling.ladder_sample import Facts, rows_of_epochs, sample_by_source, sample_of_ladder, with_repeats
 from sketches.sampling.layout.segments import joined, read_segment, write_segments
 from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open_sample, seal_sample
+from sketches.sampling.site_sample import SiteSample
 from sketches.sampling.totals.row_totals import RowTotals
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import AGGREGATES
@@ -45,7 +46,7 @@ _ONE_EPOCH: Final = 1 << 62  # longer than a stream: segments then end where the
 
 
 @dataclass(frozen=True)
-class Sample(Sketch):
+class Sample(SiteSample, Sketch):
     """Duplicate-insensitive, mergeable sample of a stream that answers every aggregate under any decay.
 
     Question: any aggregate of `sketches.question`, under any decay function, at any as-of time, chosen at query time,

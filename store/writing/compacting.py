@@ -29,6 +29,7 @@ TABLE_NAMES: Final = (
     "files",
     "rejects",
     "packed_ledger",
+    "sites",
 )
 
 

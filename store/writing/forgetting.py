@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 from sketches.event_rules import MAX_TIME
-from sketches.formatting import counted
+from sketches.formatting import counted, listed
 from sketches.records import dataclass
 from sketches.registry import FAMILIES
 from store.database import WAIT, StoreError, abandon, connected
@@ -73,6 +73,8 @@ def forget(
         known = {name for (name,) in connection.execute("SELECT stream FROM streams").fetchall()}
         if stream not in known:
             raise StoreError(f"stream {stream!r} is not in the store; it holds {', '.join(sorted(known)) or 'none'}")
+        if sources or begin is not None or end is not None:
+            _refuse_merged(connection, stream)
         connection.execute("CHECKPOINT")  # so that no write-ahead log is left behind
         connection.begin()
         try:
@@ -90,6 +92,15 @@ def forget(
             abandon(connection)  # it may be rolled back already
             raise
     return found
+
+
+def _refuse_merged(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
+    sites = connection.execute("SELECT name FROM sites WHERE stream = $1 ORDER BY name", [stream]).fetchall()
+    if sites:
+        raise StoreError(
+            f"stream {stream!r} is merged from other stores, which would bring these events again; forget them there "
+            f"({listed([name for (name,) in sites])}), and then merge and compact; or forget the whole stream here"
+        )
 
 
 def _forget_stream(connection: duckdb.DuckDBPyConnection, stream: str) -> Forgotten:

@@ -29,6 +29,7 @@ def _held_bytes(connection: duckdb.DuckDBPyConnection) -> int:
         "SELECT sum(octet_length(payload)) FROM packed_sources",
         "SELECT sum(octet_length(payload)) FROM set_aside",
         "SELECT sum(octet_length(payload)) FROM packed_ledger",
+        "SELECT sum(octet_length(payload)) FROM sites",
     ]
     texts += ["SELECT sum(strlen(path) + strlen(fingerprint)) FROM files", "SELECT sum(strlen(examples)) FROM rejects"]
     rows = [f"SELECT {_ROW} * count(*) FROM {table}" for table in ("sketches", "epochs", "runs", "files", "rejects")]

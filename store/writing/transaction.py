@@ -7,28 +7,26 @@ while rows are inserted. Where another commit comes in between, the merging star
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 
 from sketches.encoding.envelope import FORMAT_VERSION
 from sketches.formatting import counted
-from store.database import WAIT, StoreBusyError, StoreError, abandon, bytes_used, connected, remove_unfinished, vacuum
+from store.database import WAIT, StoreError
 from store.keys import is_in_parts, scope_fault
-from store.packed_sources import close_sources, open_sources
-from store.schema import check, create_store, mark_of, migrate, name_of_commit
+from store.schema import create_store, migrate
 from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap
 from store.writing.ledger import write_ledger
 from store.writing.retention import drop_before, retained_since
 from store.writing.run import Run, Stream
-from store.writing.settling import live_bytes, settle
 from store.writing.stream_parts import HeldParts, MergedParts, find_parts, merge_parts, write_parts
 from store.writing.totals import take_out, write_totals
+from store.writing.turns import commit_in_turn
 
-_ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
+_Held = tuple[Run, Overlap, Sequence[HeldParts], int | None]
 
 
 def commit(
@@ -45,27 +43,18 @@ def commit(
     _refuse_repeated_streams(together)
     create_store(file)
     migrate(file, wait)
-    deadline = time.monotonic() + wait
-    while True:
-        with connected(file, write=False, wait=wait) as connection:
-            generation, name = check(connection, file), name_of_commit(connection)
-            for run in together:
-                _check_unit(connection, run.stream)
-                _check_scopes(connection, run)
-            held = [
-                (run, find_overlap(connection, run), find_parts(connection, run), retained_since(connection, run))
-                for run in together
-            ]
-        merged = [_merged(*found) for found in held]
-        with connected(file, write=True, wait=wait) as connection:
-            remove_unfinished(file.resolve())
-            check(connection, file)
-            if name_of_commit(connection) == name:
-                _write(connection, merged, generation + 1, before)
-                settle(connection, file)
-                return generation + 1
-        if time.monotonic() >= deadline:
-            raise StoreBusyError(f"{file} was changed by others each time this run was merged; waited {wait:.0f} s")
+
+    def read(connection: duckdb.DuckDBPyConnection) -> list[_Held]:
+        for run in together:
+            _check_unit(connection, run.stream)
+            _check_scopes(connection, run)
+            _refuse_merged(connection, run.stream.name)
+        return [
+            (run, find_overlap(connection, run), find_parts(connection, run), retained_since(connection, run))
+            for run in together
+        ]
+
+    return commit_in_turn(file, wait, read, lambda held: [_merged(*found) for found in held], _write, before)
 
 
 def _refuse_repeated_streams(runs: Sequence[Run]) -> None:
@@ -97,24 +86,8 @@ def _merged(run: Run, overlap: Overlap, held: Sequence[HeldParts], since: int | 
     return _Merged(run, by_key, in_parts, since)
 
 
-def _write(
-    connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], generation: int, before: Callable[[], None]
-) -> None:
-    used = bytes_used(connection)
-    connection.begin()
-    try:
-        open_sources(connection)
-        mark = mark_of(generation)
-        used += sum(_write_run(connection, merged, generation, mark) for merged in runs)
-        close_sources(connection)
-        connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
-        vacuum(connection, wanted=used > _ROOM * live_bytes(connection))
-        before()
-        connection.commit()
-    except BaseException:
-        abandon(connection)
-        raise
-    connection.execute("CHECKPOINT")  # a write-ahead log that is cut short loses commits without a word
+def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], generation: int, mark: int) -> int:
+    return sum(_write_run(connection, merged, generation, mark) for merged in runs)
 
 
 def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generation: int, mark: int) -> int:
@@ -144,6 +117,15 @@ def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generatio
     for name in tables:
         connection.unregister(name)
     return size + more
+
+
+def _refuse_merged(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
+    """Refuse to add files to a stream of which every row belongs to a site."""
+    if connection.execute("FROM sites WHERE stream = $1 LIMIT 1", [stream]).fetchall():
+        raise StoreError(
+            f"stream {stream!r} is merged from other stores (`wane merge`), so no files can be added to it here; "
+            "ingest them into a store of their own, and merge that"
+        )
 
 
 def _check_unit(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:

@@ -167,7 +167,7 @@ def test_version_1_becomes_this_version(old: Path, tmp_path: Path) -> None:
     assert (after.pop("epochs"), after.pop("sources")) == (by_epoch, by_source)
     assert len(by_source) == 2 <= len(by_epoch) < len(after["sketches"])
     assert before.pop("labels")
-    assert (after.pop("heads"), after.pop("segments")) == ([], [])
+    assert (after.pop("heads"), after.pop("segments"), after.pop("sites")) == ([], [], [])
     assert after == before
     assert Store(old).ask(STREAM, Question("count")).estimate.value == 50
 
@@ -209,7 +209,11 @@ def test_version_2_becomes_this_version(second: Path, tmp_path: Path) -> None:
     assert (before.pop("wane"), after.pop("wane")[0][:2]) == ([(2, 8)], (VERSION, 9))
     assert after.pop("runs") == [(*row, 0, 0) for row in before.pop("runs")]
     assert [after.pop("epochs"), after.pop("sources")] == summed([(*row, row[-1]) for row in before.pop("epochs")])
-    assert after == {name: rows for name, rows in before.items() if name != "labels"} | {"heads": [], "segments": []}
+    assert after == {name: rows for name, rows in before.items() if name != "labels"} | {
+        "heads": [],
+        "segments": [],
+        "sites": [],
+    }
     held = Store(second).catalogue().streams[STREAM]
     assert held.as_of() == held.newest(held.sources)
 
@@ -225,7 +229,7 @@ def test_version_3_becomes_this_version(third: Path, tmp_path: Path) -> None:
     assert all(len(name) == 36 for name in after.pop("wane")[0][2:])
     assert [after.pop("epochs"), after.pop("sources")] == summed(before.pop("epochs"))
     assert before.pop("labels") == [("calls", 1, "one")]
-    assert after == before | {"heads": [], "segments": []}
+    assert after == before | {"heads": [], "segments": [], "sites": []}
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ import numpy as np
 import wane
 from sketches.errors import WaneError
 from sketches.registry import FAMILIES
-from store import AlreadyIngestedError, EpochSketches, InputFile, Reject, Run, commit
+from store import AlreadyIngestedError, EpochSketches, InputFile, Reject, Run, commit, merge
 from store.database import WAIT, create
 from store.schema import TABLES, migrate
 from tests.support.old_stores import LEDGER_1, VERSION_1, fill_by_epoch, migrate_as_it_was
@@ -153,10 +153,25 @@ def _forgetting(*some: str, gone: str) -> Operation:
     return Operation(_make_more, _command("forget", "--stream", STREAM, *some), _more, gone=(gone.encode(),))
 
 
+def _make_centre(path: Path, size: Size) -> None:
+    """A store with two sites merged, and what a third one will bring beside it, more of the first included."""
+    folder = path.parent.parent
+    for number in (1, 2, 3):
+        commit(folder / f"{number}.duckdb", _run(number, size, STREAM, tuple(f"{one}{number}" for one in SOURCES)))
+    commit(path, _run(1, Size(300, ("sample", "qdigest")), OTHER, ("a", "b")))
+    merge(path, [str(folder / f"{number}.duckdb") for number in (1, 2)])
+    commit(folder / "1.duckdb", _run(4, size, STREAM, tuple(f"{one}1" for one in SOURCES)))
+
+
+def _merge_more(path: Path, _: Run) -> None:
+    merge(path, [str(path.parent.parent / f"{number}.duckdb") for number in (1, 2, 3)])
+
+
 OPERATIONS: Final[dict[str, Operation]] = {
     "ingest": Operation(_make, commit, _more),
     "ingest, first run": Operation(_make_nothing, commit, _more, (lambda path: create(path, list(TABLES)),)),
     "migration": Operation(_make_old, commit, _more_of_one_family, (lambda path: migrate(path, WAIT),)),
+    "merging": Operation(_make_centre, _merge_more, _more),
     "compaction": Operation(_make_more, _command("compact"), _more),
     "forgetting a range": _forgetting("--from", str(START + 900), "--to", str(START + 2000), gone="rejected 2"),
     "forgetting a source": _forgetting("--source", SOURCES[2], gone=SOURCES[2]),
@@ -222,7 +237,10 @@ def tables_of(path: Path) -> Tables | None:
     if not path.exists():
         return None
     found = content(path)
-    return found | {"wane": [row[:2] for row in found["wane"]]}
+    timeless = {"runs": [(*row[:2], *row[4:]) for row in found["runs"]]}  # merging is timed by the clock
+    if "sites" in found:
+        timeless["sites"] = [(*row[:6], *row[8:]) for row in found["sites"]]
+    return found | timeless | {"wane": [row[:2] for row in found["wane"]]}
 
 
 def answers_of(path: Path) -> list[Any]:

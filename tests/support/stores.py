@@ -28,7 +28,7 @@ EPOCH = 600
 STREAM = "calls"
 NOON = datetime(2026, 1, 31, 12)  # noqa: DTZ001 - DuckDB's TIMESTAMP has no zone
 TABLES = ["wane", "streams", "epochs", "sources", "heads", "segments", "sketches", "set_aside"]
-TABLES += ["runs", "files", "rejects"]
+TABLES += ["runs", "files", "rejects", "sites"]
 BY_EPOCH = ("by-epoch",)  # a family of sketches by source and epoch
 
 # Children fork from a server that has imported everything (pyarrow pandas, kernels numba) and holds no thread and no

@@ -30,7 +30,7 @@ def count(path: Path) -> list[object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["migration", "compaction", "forgetting a range"])
+@pytest.mark.parametrize("name", ["migration", "merging", "compaction", "forgetting a range"])
 def test_a_killed_operation_is_done_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
     """The store is as before or as after, and answers so; done again, it is as if it had never been killed."""
     scene = Scene(name, tmp_path, SMALL, count)
