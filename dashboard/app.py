@@ -103,15 +103,18 @@ def run(answers: AnswerCache, draw: Draw, path: str = "explore") -> None:
         if draw not in (health.page, board.page) and not answers.is_ready(session.view()):
             with components.working("Loading and merging sketches"):
                 answers.prepare(session.view())
-        if not on_board:
-            with st.sidebar:
+        above = None if on_board else st.sidebar.container()
+        draw(answers, catalogue)
+        if above is not None:
+            with above:
                 editor = desk.may_edit(st.context.headers.get(ROLE))
                 sharing.menu(answers, catalogue, path, editor=editor)
-        draw(answers, catalogue)
     (board.publish if on_board else session.publish)()
     with st.container() if on_board and board.is_kiosk() else st.sidebar:
         watch(answers, catalogue, partial(board.state, answers) if on_board else None)
     LOG.debug("drawn in %.1f ms, of it %.1f ms for answers", (time.perf_counter() - begun) * 1e3, answers.spent_ms)
+    if draw is explore.page:
+        explore.refine(answers, catalogue)
 
 
 def _catalogue(answers: AnswerCache) -> Catalogue | None:

@@ -34,6 +34,7 @@ _DARK: Final = {
 }
 
 
+NEVER: Final = 1e12  # bytes: no message is as long
 _M_ARENA_MAX: Final = -8  # of glibc's mallopt: how many heaps there are at most
 
 
@@ -116,6 +117,8 @@ def options(access: Access) -> dict[str, object]:
         "client_showErrorLinks": False,
         "client_toolbarMode": "viewer",
         "global_disableWidgetStateDuplicationWarning": True,  # `dashboard.asking.session.show` says why both are given
+        # Of quick changes, the server refers to messages that the browser has forgotten meanwhile, which cuts it off.
+        "global_minCachedMessageSize": NEVER,
         "runner_magicEnabled": False,
         "runner_postScriptGC": False,  # it costs all sessions 0.2 s after every redraw
         **{f"theme_light_{name}": value for name, value in _LIGHT.items()},

@@ -9,9 +9,10 @@ memory: read from disk in pieces, some hundred of them take a second. In front o
 from __future__ import annotations
 
 import mimetypes
+import re
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -39,10 +40,24 @@ NEEDED: Final = (
     "Metric",
     "DownloadButton",
 )  # by the names that Streamlit gives them, to which it adds a hash
+PAGE: Final = (SCRIPTS.parent / "index.html").read_text()  # names some scripts itself
+IMPORTED: Final = re.compile(r"""(?:from|import)["']\./([\w.-]+\.js)["']""")  # not those that are loaded on demand
+
+
+def _with_imports(names: Sequence[str]) -> list[str]:
+    """Scripts, and all that they import: a browser would ask for each only once it has read what imports it."""
+    found = {file.name: None for name in names for file in sorted((SCRIPTS / "js").glob(f"{name}.*.js"))}
+    waiting = list(found)
+    while waiting:
+        for name in IMPORTED.findall((SCRIPTS / "js" / waiting.pop()).read_text()):
+            if name not in found:
+                found[name] = None
+                waiting.append(name)
+    return list(found)
+
+
 PRELOADED: Final = "".join(
-    f'<link rel="modulepreload" href="/static/js/{file.name}">'
-    for name in NEEDED
-    for file in sorted((SCRIPTS / "js").glob(f"{name}.*.js"))
+    f'<link rel="modulepreload" href="/static/js/{name}">' for name in _with_imports(NEEDED) if name not in PAGE
 ) + "".join(f'<link rel="modulepreload" href="{OWN}/{file.name}">' for file in OWN_SCRIPTS)
 COPYING: Final = """<script>document.addEventListener("click", event => {
   const button = event.target.closest("[class*=st-key-copy-link] button");
@@ -52,9 +67,16 @@ COPYING: Final = """<script>document.addEventListener("click", event => {
   getSelection().selectAllChildren(code);
   document.execCommand("copy");
 })</script>"""  # browsers have no clipboard where a page came neither by https nor from their own machine
-ROOT: Final = (
-    '<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script>' + COPYING + PRELOADED + "</head>"
-).encode()
+CHART: Final = f"""<script>{{
+  const {{send}} = WebSocket.prototype;
+  WebSocket.prototype.send = function (message) {{
+    send.call(this, message);
+    WebSocket.prototype.send = send;
+    import("{OWN}/chart.js");
+  }};
+}}</script>"""  # Plotly begins while the server draws the page
+BACKEND: Final = '<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script>'
+ROOT: Final = (BACKEND + COPYING + CHART + PRELOADED + "</head>").encode()
 
 
 class RootAddress:
@@ -134,5 +156,5 @@ programs = Programs(
 )
 app = Gate(
     programs,
-    content_policy((SCRIPTS.parent / "index.html").read_bytes(), ROOT),
+    content_policy(PAGE.encode(), ROOT),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +16,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from dashboard.asking.view import PARAMETERS, View, by_number
+from dashboard.asking.kept_answers import KeptAnswers
+from dashboard.asking.view import View, by_number
 from sketches.arrays import Floats, Ints
 from sketches.errors import QuestionError, WaneError
 from sketches.estimate import Curve, Group, Series
@@ -35,11 +35,9 @@ from store.serving.resolving import refuse_threshold, resolved
 from store.serving.split_answer import SplitAnswer
 from store.serving.timeline import extent, moments, read_moment, silences
 
-KEPT: Final = 500  # answers
 PATIENCE: Final = 5.0  # seconds that a page waits for another process before it says which one holds the store
 POINTS: Final = 200  # of a series
-POINTS_OF_QUANTILES: Final = 60  # each of which is searched for
-POINTS_OF_JOINS: Final = 24  # each of which costs a whole answer
+COARSE: Final = 24  # of one whose points each cost a whole answer
 SHARES: Final = np.concatenate([[0.001, 0.005], np.arange(1, 100) / 100, [0.995, 0.999]])
 
 Found = TypeVar("Found")
@@ -57,10 +55,7 @@ class AnswerCache:
         self._raw = tuple(raw)  # the folders whose files Audit may read
         whole = store or Store(path, wait=PATIENCE)
         self.store = whole if streams is None else whole.opened_to(streams)
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
-        self._under_way: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
-        self._page = threading.local()  # each page is drawn by a thread of its own
+        self._kept = KeptAnswers()
         self._exact: Exact | None = None
         self._exact_lock = threading.Lock()
 
@@ -70,19 +65,15 @@ class AnswerCache:
     def begin(self, pause: Callable[[], object] = lambda: None) -> None:
         """Count the time spent on answers from zero: a page is drawn from here on.
 
-        `pause` is called before each answer that has to be found. It may raise, where the page is not wanted any more.
+        `pause` is called before each answer that has to be found, and while it is. It may raise, where the page is not
+        wanted any more.
         """
-        self._page.spent = 0.0
-        self._page.pause = pause
+        self._kept.begin(pause)
 
     @property
     def spent_ms(self) -> float:
         """The time spent on finding answers since `begin`, on this thread."""
-        return self._spent * 1e3
-
-    @property
-    def _spent(self) -> float:
-        return float(getattr(self._page, "spent", 0.0))
+        return self._kept.spent * 1e3
 
     def report(self) -> dict[str, Any]:
         """What `wane info` reports, without opening every payload."""
@@ -94,9 +85,7 @@ class AnswerCache:
 
     def is_ready(self, view: View) -> bool:
         """Whether the sketches that answer the view are loaded. If not, the first answer may take seconds."""
-        key = (self.catalogue().name, ("loaded", view.stream, self._needed(view)))
-        with self._lock:
-            return key in self._kept
+        return (self.catalogue().name, ("loaded", view.stream, self._needed(view))) in self._kept
 
     def prepare(self, view: View) -> None:
         """Load and merge these sketches. What is wrong with them is said by the question that needs them."""
@@ -177,11 +166,15 @@ class AnswerCache:
         question = replace(view.question(stream), as_of=None)
         other = _second_source(view, question)
         return self.once(
-            ("series", view.stream, view.source, view.family, other, question, as_of.tobytes()),
+            _key_of_series(view, stream, as_of),
             lambda: self.store.series(
                 view.stream, question, as_of, sources=view.source, family=view.family or None, other=other
             ),
         )
+
+    def has_series(self, view: View, stream: StoredStream, as_of: Ints) -> bool:
+        """Whether the number of a view at these as-of times is known, and costs nothing."""
+        return (self.store.catalogue().name, _key_of_series(view, stream, as_of)) in self._kept
 
     def split(self, view: View, stream: StoredStream, top: int | None = None) -> SplitAnswer:
         """The answer of each group that the view splits by, the first of them listed, and of all others as one."""
@@ -294,7 +287,7 @@ class AnswerCache:
                     self._exact = None
                 begun = time.perf_counter()
                 self._exact = Exact(raw)
-                self._page.spent = self._spent + time.perf_counter() - begun
+                self._kept.spend(time.perf_counter() - begun)
             return self._exact
 
     def exact_answer(self, view: View, exact: Exact, question: Question) -> float:
@@ -305,9 +298,10 @@ class AnswerCache:
             lambda: exact.answer(question, sources=view.source, other=other),
         )
 
-    def moments(self, view: View, stream: StoredStream, span: float) -> Ints:
+    def moments(self, view: View, stream: StoredStream, span: float, *, fine: bool = False) -> Ints:
         """The as-of times of a chart: the view's range, or else `span` seconds up to its as-of time; none before the
-        oldest event, unless all are."""
+        oldest event, unless all are. Where points are dear there are few, unless it shall be `fine`."""
+        points = COARSE if is_dear(view) and not fine else POINTS
         known = self.extent(view, stream)
         if known is None:
             return np.empty(0, np.int64)
@@ -317,42 +311,21 @@ class AnswerCache:
         if view.ranged:
             last = read_moment(view.end, stream.unit) if view.end else last
             first = read_moment(view.start, stream.unit) if view.start else oldest
-            return moments(min(max(first, oldest), last), last, _points(view))
+            return moments(min(max(first, oldest), last), last, points)
         length = span * stream.unit.denominator / stream.unit.numerator
         first = oldest if length >= last - oldest else last - max(1, round(length))
-        return moments(min(first, last), last, _points(view))
+        return moments(min(first, last), last, points)
 
     def once(self, key: Hashable, find: Callable[[], Found]) -> Found:
         """What `find` gives; kept under this key until the next commit."""
         commit = self.store.catalogue().name
-        whole = (commit, key)
-        with self._lock:
-            if whole in self._kept:
-                self._kept.move_to_end(whole)
-                return self._kept[whole]  # type: ignore[no-any-return]
-        getattr(self._page, "pause", lambda: None)()
-        with self._lock:
-            under_way = self._under_way.setdefault(whole, threading.Lock())
-        with under_way:
-            with self._lock:
-                if whole in self._kept:  # another session asked for the same
-                    return self._kept[whole]  # type: ignore[no-any-return]
-            begun = time.perf_counter()
-            try:
-                found = find()
-            finally:
-                self._page.spent = self._spent + time.perf_counter() - begun
-                with self._lock:
-                    self._under_way.pop(whole, None)
-            if self.store.catalogue().name == commit:  # or else it may be of the commit that came meanwhile
-                self._keep(whole, found)
-        return found
+        return self._kept.once((commit, key), find, lambda: self.store.catalogue().name == commit)
 
-    def _keep(self, key: Hashable, found: Any) -> None:
-        with self._lock:
-            self._kept[key] = found
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+
+def _key_of_series(view: View, stream: StoredStream, as_of: Ints) -> Hashable:
+    question = replace(view.question(stream), as_of=None)
+    other = _second_source(view, question)
+    return "series", view.stream, view.source, view.family, other, question, as_of.tobytes()
 
 
 def _second_source(view: View, question: Question) -> str | None:
@@ -371,9 +344,9 @@ def _of_all(view: View, stream: StoredStream, aggregate: str) -> Question:
 
 def _thinned(places: Floats) -> Floats:
     """Some of the places of a curve, where each costs an answer: the first, the last, and those in the middle."""
-    if len(places) <= POINTS_OF_JOINS:
+    if len(places) <= COARSE:
         return places
-    kept = np.linspace(0, len(places) - 1, POINTS_OF_JOINS + 1).round().astype(int)
+    kept = np.linspace(0, len(places) - 1, COARSE + 1).round().astype(int)
     return np.asarray(places[kept])
 
 
@@ -388,11 +361,6 @@ def _curve(places: Floats, found: Sequence[Answer]) -> Curve:
     return Curve(places, value, lower, upper, confidence)
 
 
-def _points(view: View) -> int:
-    """How many points a series can have and still follow a slider that is being moved."""
-    needs_tau = "tau" in PARAMETERS.get(view.aggregate, ())
-    if view.aggregate in ("inner-product", "self-join"):
-        return POINTS_OF_JOINS
-    # for a threshold that is an aggregate, or for where the newest events begin
-    searched = (needs_tau and isinstance(view.threshold, str)) or by_number(view.fading)
-    return POINTS_OF_QUANTILES if view.aggregate in ("median", "quantile") or searched else POINTS
+def is_dear(view: View) -> bool:
+    """Whether each point of a series may cost as much as an answer: joins, and where the newest events begin."""
+    return view.aggregate in ("inner-product", "self-join") or by_number(view.fading)

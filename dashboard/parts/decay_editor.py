@@ -214,3 +214,4 @@ def _table(base: Any) -> None:
         st.session_state["table shown"] = found.spec
         view = session.view()
         st.session_state["view"] = view.with_fading(within_window(found, view.fading))
+        st.rerun()  # what was drawn before the controls is of the table before

@@ -34,6 +34,12 @@ def question(
         decay_editor.line()
         time_controls.as_of(answers, stream)
         controls.display(stream)
+    return shown(catalogue)
+
+
+def shown(catalogue: Catalogue) -> StoredStream:
+    """The stream that the view shows; charts tell the time that it is as of."""
+    stream = catalogue.streams[session.view().stream]
     at = session.view().moment(stream.unit)
     at = stream.as_of() if at is None else at
     st.session_state["as of"] = "" if at is None else moment_text(at, stream.unit, wording.zone(session.view().zone))

@@ -6,6 +6,7 @@ Split by the source or by a field, it has a line for each group, and the groups 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import streamlit as st
 
 from dashboard import wording
 from dashboard.asking import filling, session
-from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.answer_cache import AnswerCache, is_dear
 from dashboard.asking.measures import is_keyed, splits
 from dashboard.asking.view import View
 from dashboard.boards.annotations import marks_of
@@ -28,6 +29,7 @@ from sketches.errors import WaneError
 from sketches.estimate import Series
 from sketches.formatting import moment_text
 from sketches.vocabulary import RATE
+from store import Answer
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.resolving import names_of
 
@@ -37,15 +39,33 @@ TOP_KEYS: Final = 5  # beside a rate of texts
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
-    stream = sidebar.question(answers, catalogue, aggregate=True, split=True)
-    view = session.view()
-    if not stream.epochs:
-        notices.no_events(stream)
+    """The chart is drawn before the controls: it is what somebody waits for who moved one of them."""
+    stream = sidebar.shown(catalogue)
+    st.session_state["refined to"] = None
+    with components.guarded():
+        if stream.epochs:
+            _answered(answers, session.view(), stream)
+        else:
+            notices.no_events(stream)
+    sidebar.question(answers, catalogue, aggregate=True, split=True)
+
+
+def refine(answers: AnswerCache, catalogue: Catalogue) -> None:
+    """Where few points were drawn first, find all of them while somebody looks, and draw the page again."""
+    fine = st.session_state.pop("refined to", None)
+    if fine is None:
         return
+    view = session.view()
+    with suppress(WaneError):  # said where the few points are
+        with components.working(f"Answering at {len(fine)} times"):
+            answers.series(view, catalogue.streams[view.stream], fine)
+        st.rerun()
+
+
+def _answered(answers: AnswerCache, view: View, stream: StoredStream) -> None:
+    """Number and chart side by side, under what is asked; the chart comes first."""
     asked = components.subject(answers, view, stream)
-    title = st.empty()
-    with title.container():
-        components.heading(asked, view)
+    title = st.container()
     filters.chips(stream)
     is_split = view.by in splits(stream, view.aggregate)
     with time_range.row():
@@ -53,23 +73,41 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         if not is_split:
             session.segments("Chart", CHARTS, "chart", width="content")
     left, right = st.columns([7, 3], gap="medium")
+    answer = None
     with right, components.guarded():
         answer = answers.ask(view, stream, charted=True)
-        measure = components.measure_of(answers.question(view, stream))
-        early = components.is_early(answer, stream)
-        with title.container():
-            number = "" if early else components.number_of(answer, measure)
-            components.heading(wording.capitalised(answer.provenance.in_own_words), view, number)
-        at, rising = answer.estimate.as_of, filling.stretch(answers, view, stream)
-        note = filling.sentence(rising, view, stream, at, at)
-        components.answer_card(answer, measure, view, stream, note)
-        _beside(answers, view, stream)
-    with right, components.guarded():
-        components.decay_card(view.fading)
+    with title:
+        _heading(answers, view, stream, asked, answer)
     with left, components.guarded():
-        as_of = answers.moments(view, stream, span)
+        fine = answers.moments(view, stream, span, fine=True)
+        refines = not is_split and is_dear(view) and not answers.has_series(view, stream, fine)
+        as_of = answers.moments(view, stream, span) if refines or is_split else fine
         with components.working(f"Answering at {len(as_of)} times"):
             (_split if is_split else _whole)(answers, view, stream, as_of, asked, _marks(answers, view, stream))
+        if refines:
+            st.session_state["refined to"] = fine
+    with right, components.guarded():
+        if answer is not None:
+            at, rising = answer.estimate.as_of, filling.stretch(answers, view, stream)
+            note = filling.sentence(rising, view, stream, at, at)
+            components.answer_card(answer, _measure(answers, view, stream), view, stream, note)
+            _beside(answers, view, stream)
+    with right, components.guarded():
+        components.decay_card(view.fading)
+
+
+def _measure(answers: AnswerCache, view: View, stream: StoredStream) -> str:
+    return components.measure_of(answers.question(view, stream))
+
+
+def _heading(answers: AnswerCache, view: View, stream: StoredStream, asked: str, answer: Answer | None) -> None:
+    """What is asked, and the number where there is one."""
+    if answer is None:
+        components.heading(asked, view)
+        return
+    early = components.is_early(answer, stream)
+    number = "" if early else components.number_of(answer, _measure(answers, view, stream))
+    components.heading(wording.capitalised(answer.provenance.in_own_words), view, number)
 
 
 def _marks(answers: AnswerCache, view: View, stream: StoredStream) -> list[Mark]:

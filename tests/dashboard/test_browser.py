@@ -68,6 +68,32 @@ def test_a_chart_has_a_text_and_a_table_of_its_numbers(view: View) -> None:
     table.wait_for(state="detached")
 
 
+CLICKED_QUICKLY = """async ([label, clicks]) => {
+    const box = [...document.querySelectorAll('.stCheckbox')].find(one => one.innerText.includes(label));
+    for (let click = 0; click < clicks; click++) {
+        box.querySelector('input').click();
+        await new Promise(done => setTimeout(done, (click % 5) * 18));
+    }
+}"""
+LED_TO = """([label, on]) => {
+    const box = [...document.querySelectorAll('.stCheckbox')].find(one => one.innerText.includes(label));
+    return box.querySelector('input').checked === on && location.search.includes('smallest=on') === on;
+}"""
+
+
+def test_no_click_on_a_switch_is_lost(view: View) -> None:
+    """200 clicks, most of them during a redraw: in each of 20 rounds the switch ends where they lead, and so does the
+    address."""
+    label, on = "The smallest first", False
+    view.open(stream="calls", aggregate="mean", decay="exp:half_life=2h", by="device").until(label)
+    for clicks in [9, 11, 10, 10] * 5:
+        view.page.evaluate(CLICKED_QUICKLY, [label, clicks])
+        on = on != (clicks % 2 == 1)
+        view.page.wait_for_function(LED_TO, arg=[label, on], timeout=10_000)
+        view.settle()
+        assert view.page.evaluate(LED_TO, [label, on]), "it has gone back"
+
+
 def test_the_decay_moves_figure_and_number(view: View) -> None:
     """Slider, family, preset, formula and text each change figure and number to what `wane query` says."""
     view.open(**FIRST_VIEW)

@@ -34,7 +34,7 @@ def test_every_page_is_drawn_for_every_kind_of_stream(name: str, stream: str, sm
     test = fine(opened(small, name, stream=stream))
     assert address(test)["stream"] == [stream]
     assert len(text_of(test)) > 40
-    drawn = {"explore": 2, "distribution": 2, "top_values": 2, "audit": 0}.get(name, 1)
+    drawn = {"explore": 2, "leaderboard": 2, "distribution": 2, "top_values": 2, "audit": 0}.get(name, 1)
     known = stream != NOTHING and not (name == "distribution" and stream == dashboard_stores.PAGES)
     assert len(charts(test)) == (drawn if known else 0)
 

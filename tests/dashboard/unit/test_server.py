@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,18 @@ def test_all_else_is_left_to_streamlit(path: str) -> None:
 
 
 def test_every_script_that_is_named_beforehand_is_there() -> None:
-    """Under the name that this version of Streamlit gives it, once."""
-    assert PRELOADED.count("modulepreload") == len(NEEDED) + len(SCRIPTS_OF_CHARTS)
+    """Under the name that this version of Streamlit gives it, once, with whatever it imports."""
+    named = re.findall(r'href="/static/js/([\w-]+)\.[^"]*"', PRELOADED)
+    assert set(named) >= set(NEEDED)
+    assert len(named) + len(SCRIPTS_OF_CHARTS) == PRELOADED.count("modulepreload")
+    assert "WidgetLabel" in named  # which several of them import
+
+
+def test_no_script_is_named_twice() -> None:
+    """A page names some itself."""
+    named = re.findall(r'/static/js/([^"]*)"', PRELOADED)
+    assert len(named) == len(set(named))
+    assert not [name for name in named if name in (SCRIPTS.parent / "index.html").read_text()]
 
 
 def test_our_own_scripts_come_from_memory_too() -> None:

@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
+from time import sleep
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dashboard.asking import answer_cache
-from dashboard.asking.answer_cache import KEPT, SHARES, AnswerCache
+from dashboard.asking.answer_cache import SHARES, AnswerCache, is_dear
+from dashboard.asking.kept_answers import AT_ONCE, KEPT
 from dashboard.asking.view import View
+from sketches.decay import parse_decay
 from sketches.errors import QuestionError
 from sketches.question import Question
 from sketches.units import TimeUnit
@@ -284,15 +287,19 @@ def test_a_stream_of_one_event_has_one_point_and_units_count(
     assert answers.moments(VIEW, fine, 2.0)[[0, -1]].tolist() == [10**12 - 2000, 10**12]
 
 
-def test_a_series_has_fewer_points_where_each_costs_more() -> None:
-    counts = {
-        name: answer_cache._points(View(aggregate=name, tau=tau))
-        for name, tau in (("sum", ""), ("median", ""), ("correlated-sum", "5"), ("self-join", ""))
-    }
-    assert list(counts.values()) == [200, 60, 200, 24]
-    assert answer_cache._points(View(aggregate="correlated-sum", tau="2*median")) == 60
-    assert answer_cache._points(View(aggregate="sum", tau="median")) == 200
-    assert answer_cache._points(View(aggregate="sum", decay="last:500")) == 60
+def test_a_series_has_fewer_points_where_each_costs_more(answers: AnswerCache, stream: StoredStream) -> None:
+    """Joins and the newest N events, at first. Quantiles have all at once, and so have thresholds that are searched."""
+    for view in (
+        replace(VIEW, aggregate="median"),
+        replace(VIEW, aggregate="correlated-sum", tau="2*median"),
+        replace(VIEW, aggregate="self-join"),
+        VIEW.with_fading(parse_decay("last:500")),
+    ):
+        dear = view.aggregate == "self-join" or view.decay == "last:500"
+        assert is_dear(view) == dear
+        few, many = (answers.moments(view, stream, math.inf, fine=fine) for fine in (False, True))
+        assert (len(few), len(many)) == (24 if dear else 200, 200)
+        assert (few[0], few[-1]) == (many[0], many[-1])
 
 
 def test_a_slider_goes_through_stored_values_in_order(answers: AnswerCache) -> None:
@@ -432,3 +439,37 @@ def test_a_page_that_is_not_wanted_any_more_asks_nothing(own: Path, monkeypatch:
     cache.begin()
     cache.ask(replace(VIEW, decay="exp:half_life=11m"), stream)
     assert len(asked) == 1
+
+
+def test_a_page_that_is_not_wanted_any_more_leaves_its_answer_behind(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on at once; the answer is found to its end, and kept. Of more than can be found at once, those that
+    nobody waits for are not begun."""
+    cache = AnswerCache(own)
+    stream, ask, asked, go_on = cache.catalogue().streams[CALLS], cache.store.ask, [], Event()
+
+    def slow(*arguments: Any, **settings: Any) -> Any:
+        asked.append(arguments)
+        assert go_on.wait(20)
+        return ask(*arguments, **settings)
+
+    def unwanted_once(begun: int, looks: list[int]) -> None:
+        looks.append(0)
+        if len(looks) > 1 and len(asked) >= begun:  # whatever can begin has begun
+            raise InterruptedError
+
+    monkeypatch.setattr(cache.store, "ask", slow)
+    views = [replace(VIEW, decay=f"exp:half_life={minutes}m") for minutes in range(1, AT_ONCE + 3)]
+    for number, view in enumerate(views, 1):
+        cache.begin(partial(unwanted_once, min(number, AT_ONCE), []))
+        with pytest.raises(InterruptedError):
+            cache.ask(view, stream)
+    cache.begin()
+    go_on.set()
+    assert cache.ask(views[0], stream).estimate.value > 0
+    while cache._kept._under_way:
+        sleep(0.005)
+    assert len(asked) == AT_ONCE
+    cache.ask(views[-1], stream)
+    assert len(asked) == AT_ONCE + 1
