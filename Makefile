@@ -51,13 +51,13 @@ clean: ## Remove caches and build products; .venv stays
 	find . -path ./$(VENV) -prune -o \( -name '*.py[co]' -o -name '*.nb[ci]' \) -type f -exec rm -f {} +
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-$(RUN): pyproject.toml
+$(RUN): pyproject.toml requirements.lock
 	$(make_venv)
 	@$(call install,-e .)
 	@$(BIN)/python -m scripts.compile_bytecode
 	@touch $@
 
-$(DEV): pyproject.toml
+$(DEV): pyproject.toml requirements.lock
 	$(make_venv)
 	@$(call install,-e '.[test]')
 	@$(BIN)/python -m scripts.compile_bytecode
@@ -79,13 +79,15 @@ define make_venv
 fi
 endef
 
+# What wane runs with comes in the versions of the lock, and must have its hashes; tools of the tests are not locked.
 # uv is three times as fast; pip does the same where uv cannot be had or cannot reach its index.
 install = \
 	echo "Installing wane into $(VENV)"; \
 	if ! uv=$$({ test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv; } 2>&1 && \
-		$(BIN)/uv pip install --quiet --python $(BIN)/python $(1) 2>&1); then \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python -c requirements.lock $(1) 2>&1); then \
 		echo "uv could not install it; trying pip"; \
-		$(BIN)/python -m pip install -qq $(1) || { printf 'What uv had said:\n%s\n' "$$uv" >&2; exit 1; }; \
+		{ $(BIN)/python -m pip install -qq --require-hashes -r requirements.lock && \
+			$(BIN)/python -m pip install -qq $(1); } || { printf 'What uv had said:\n%s\n' "$$uv" >&2; exit 1; }; \
 	fi
 
 debian_root = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null; }

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 _NAME = re.compile(r"^[\w.-]+")
+_OF_EXTRA = re.compile(r"extra == ['\"]([\w.-]+)")
+_EXTRA = "oidc"
 
 
 def needed(name: str = "wane") -> dict[str, Distribution]:
-    """A package and all that it needs here, by name; what is for other systems is not installed, and left out."""
+    """A package and all that it needs here, by name, for wane also its log-in by a provider, which the lock and the
+    image have. What is for other systems is not installed, and left out."""
     found: dict[str, Distribution] = {}
     asked = [name]
     while asked:
@@ -26,9 +29,16 @@ def needed(name: str = "wane") -> dict[str, Distribution]:
             found[wanted] = distribution(wanted)
         except PackageNotFoundError:
             continue
-        plain = [text for text in found[wanted].requires or () if "extra ==" not in text]
+        extra = _EXTRA if wanted == "wane" else None
+        plain = [text for text in found[wanted].requires or () if _of_extra(text) in (None, extra)]
         asked += [match[0] for text in plain if (match := _NAME.match(text))]
     return dict(sorted(found.items()))
+
+
+def _of_extra(requirement: str) -> str | None:
+    """The extra that a requirement belongs to."""
+    found = _OF_EXTRA.search(requirement)
+    return found[1] if found else None
 
 
 def licence(package: Distribution) -> str:

@@ -20,6 +20,7 @@ def test_every_package_is_locked_by_hash() -> None:
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert {re.match(r"[\w-]+", text)[0] for text in asked} <= set(LOCKED)  # type: ignore[index]
     assert set(needed()) - {"wane"} <= set(LOCKED)
+    assert {"authlib", "httpx"} <= set(needed())
     entries = re.split(r"^(?=\w)", LOCK, flags=re.MULTILINE)[1:]
     assert len(entries) == len(LOCKED) > 30
     assert [entry.splitlines()[0] for entry in entries if "--hash=sha256:" not in entry] == []
@@ -30,6 +31,11 @@ def test_every_package_is_locked_by_hash() -> None:
 def test_the_image_installs_what_is_locked() -> None:
     assert "pip install --no-cache-dir --require-hashes -r requirements.lock" in (ROOT / "Dockerfile").read_text()
     assert "!requirements.lock" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_these_checks_run_with_what_is_locked() -> None:
+    """`make setup`, by uv or by pip: what is installed here has the versions of the lock."""
+    assert {name: package.version for name, package in needed().items() if name != "wane"}.items() <= LOCKED.items()
 
 
 def test_every_package_has_its_licence() -> None:

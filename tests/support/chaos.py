@@ -223,6 +223,15 @@ class Scene:
             env=os.environ | {"PYTHONPATH": paths, "TMPDIR": tmp, "WANE_CHAOS_BACK": str(back)},
         )
 
+    def processes(self) -> list[str]:
+        """What runs have started and is there: Java, workers."""
+        told, found = f"TMPDIR={self.folder / 'tmp'}".encode(), []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if told in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()[:60]!r}")
+        return found
+
     def generation(self) -> int:
         return Store(self.store).catalogue().generation if self.store.exists() else 0
 
@@ -354,7 +363,10 @@ def finish(scene: Scene) -> None:
             break
     else:
         scene.outcome.faults.append("in peace, three runs did not take all files")
-    left = [one.name for one in (scene.folder / "tmp").glob("wane-*")]
+    deadline = time.monotonic() + 30
+    while (running := scene.processes()) and time.monotonic() < deadline:  # Java needs a moment to end
+        time.sleep(0.2)
+    left = [one.name for one in (scene.folder / "tmp").glob("wane-*")] + running
     left += [one.name for one in scene.disk.iterdir() if one.name.startswith(".")]
     if left:
         scene.outcome.faults.append(f"left for ever: {', '.join(left)}")

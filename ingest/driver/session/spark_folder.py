@@ -1,7 +1,8 @@
 """The folder in which a run keeps what Spark writes to the disk: its log, the code for workers, what it shuffles.
 
-It goes with the run. Where a run was killed, the next one removes it. A lock tells whether a run still lives: the
-operating system drops it when its process ends, however it ends.
+It goes with the run. Where a run was killed, the next one removes it, and ends the Java that the run had begun to
+start: that would not find its folder, and stay. A lock tells whether a run still lives: the operating system drops it
+when its process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +19,7 @@ from typing import Final
 
 _PREFIX: Final = "wane-spark-"
 _LOCK: Final = "lock"
+_TOLD: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 
 
 @contextmanager
@@ -43,6 +46,15 @@ def temporary_files_in(folder: Path) -> Iterator[None]:
         tempfile.tempdir = before
 
 
+def _end_processes_of(folder: Path) -> None:
+    """End Java and its workers of a run that is gone: pyspark told them of a file in its folder."""
+    told = f"{_TOLD}={folder}/".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # somebody else's, or gone meanwhile
+            if any(one.startswith(told) for one in (entry / "environ").read_bytes().split(b"\0")):
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
 def _remove_left() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):  # somebody else's, or one that just begins: it has no lock yet
@@ -51,6 +63,7 @@ def _remove_left() -> None:
             handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _end_processes_of(folder)
                 shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(handle)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,26 @@ def test_a_folder_that_pyspark_removes_itself_is_not_missed(tmp_path: Path) -> N
 def test_other_errors_stay_what_they_are() -> None:
     with pytest.raises(FileNotFoundError), bounded_wait():
         raise FileNotFoundError("another file")
+
+
+@pytest.mark.parametrize("moment", ["wait", "_execute_child"])
+def test_a_start_that_is_broken_off_leaves_no_java(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C or SIGTERM while Java starts: it would never be asked for anything, and stay for ever."""
+    started = list[subprocess.Popen[bytes]]()
+
+    def struck(process: subprocess.Popen[bytes], *given: Any, **more: Any) -> None:
+        begin(process, *given, **more)
+        started.append(process)
+        raise KeyboardInterrupt
+
+    def launch_gateway() -> None:
+        proc = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE)
+        started.append(proc)
+        raise KeyboardInterrupt
+
+    begin = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+    if moment != "wait":
+        monkeypatch.setattr(subprocess.Popen, moment, struck)
+    with pytest.raises(KeyboardInterrupt), bounded_wait():
+        launch_gateway()
+    assert [process.poll() for process in started] == [-signal.SIGKILL]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -153,32 +154,50 @@ def test_no_stack_trace_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["something else"]
 
 
+def runs(process: int) -> bool:
+    """Whether a process is there, and no more than a note that it was."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 KILLED = """
-import os, signal, sys
+import os, signal, subprocess, sys
 from ingest.driver.session.spark_folder import spark_folder
 with spark_folder() as folder:
     (folder / "blockmgr-1").mkdir()
-    print(folder, flush=True)
+    told = {"_PYSPARK_DRIVER_CONN_INFO_PATH": f"{folder}/tmp1/tmp2"}
+    nowhere = subprocess.DEVNULL
+    java = subprocess.Popen(["sleep", "60"], env=os.environ | told, stdout=nowhere, stderr=nowhere)
+    print(folder, java.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its folder goes; that of a run that lives stays, and so do links and what is not a run's."""
+    """Its folder goes, and Java that would look for it; that of a run that lives stays, and so do links and what is not
+    a run's."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     killed = subprocess.run(
         [sys.executable, "-c", KILLED], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    left = Path(killed.stdout.strip())
+    name, java = killed.stdout.split()
+    left = Path(name)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (left / "blockmgr-1").is_dir()
+    assert runs(int(java))
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/lock").touch()
     (tmp_path / "wane-spark-link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "wane-spark-begins").mkdir()
     with spark_folder() as living:
         assert not left.exists()
+        deadline = time.monotonic() + 10
+        while runs(int(java)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not runs(int(java))
         with spark_folder() as second:
             assert living.is_dir()
             assert second.is_dir()
