@@ -31,7 +31,7 @@ class NoAnswerError(Exception):
 
 @contextmanager
 def bounded_wait(patience: float = _PATIENCE) -> Iterator[None]:
-    """Raise `NoAnswerError` inside the block where pyspark waits in vain, and end a Java that nobody waits for any more.
+    """Raise `NoAnswerError` inside the block where pyspark waits in vain, and end a Java that nobody waits for.
 
     Only the main thread can be woken up.
     """
