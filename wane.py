@@ -25,10 +25,20 @@ from store.merging.options import EXPORT, MERGE, add_merging_options
 from store.serving.query_options import add_query_options
 
 if TYPE_CHECKING:
+    import duckdb
+
     from sketches.units import TimeUnit
 
 
 _ONLY_READING: Final = frozenset({"query", "sql", "info", "decay", "serve"})
+
+
+def register(connection: duckdb.DuckDBPyConnection, store: str | Path, name: str = "wane") -> None:
+    """Let a DuckDB session ask a store: SELECT * FROM wane('SELECT source, mean(loss) FROM calls GROUP BY source')."""
+    from store.serving.sql.duckdb_function import register as register_function
+    from store.serving.store import Store
+
+    register_function(connection, Store(store), name)
 
 
 def run() -> None:
@@ -169,7 +179,12 @@ def _sql_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--store", required=True, metavar="FILE", help="the store's DuckDB file")
     add("--format", choices=("table", "csv", "json"), default="table", help="how to print the answer (default table)")
     add("--json", action="store_const", const="json", dest="format", help="print JSON, like --format json")
-    add("statement", nargs="?", metavar="STATEMENT", help="the statement (default: what standard input holds)")
+    add(
+        "statement",
+        nargs="?",
+        metavar="STATEMENT",
+        help="the statement (default: standard input; at a terminal, a prompt)",
+    )
     sql.set_defaults(run=_sql)
 
 
@@ -276,9 +291,9 @@ def _query(options: argparse.Namespace) -> None:
 
 
 def _sql(options: argparse.Namespace) -> None:
-    from store.serving.sql_command import answer_text
+    from store.serving.sql_command import run as run_sql
 
-    print(answer_text(options, sys.stdin))
+    run_sql(options, sys.stdin, print)
 
 
 def _moment(text: str, unit: TimeUnit) -> int:

@@ -1,31 +1,34 @@
-"""What `wane sql` prints: from its options to the answer as text."""
+"""What `wane sql` does: one statement and its answer as text, or a prompt where somebody sits at a terminal."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from typing import TextIO
 
-from sketches.errors import QuestionError
 from store.serving.patience import saying
 from store.serving.sql import SqlAnswer
 from store.serving.sql.text import LONGEST
 from store.serving.store import Store
 
 
-def answer_text(options: argparse.Namespace, standard_input: TextIO) -> str:
-    """The answer as a table, as CSV or as JSON; a statement that is not among the options is read from the input."""
+def run(options: argparse.Namespace, standard_input: TextIO, say: Callable[[str], None]) -> None:
+    """Answer the statement among the options, or the one that the input holds, or one after the other at a prompt."""
     store = Store(options.store)
-    statement = options.statement or _read(standard_input)
-    with saying("Reading the sketches, and answering"), store.held_open():
-        answer = store.sql(statement)
-    return _written(answer, options.format).rstrip("\n")
+    if options.statement is None and standard_input.isatty():
+        from store.serving.sql.prompt import Prompt  # noqa: PLC0415  only a terminal needs it
+
+        Prompt(store, lambda statement: _answered(store, statement, options.format)).run(say)
+        return
+    statement = options.statement or standard_input.read(LONGEST + 1)  # one more than is allowed is refused
+    with store.held_open():
+        say(_answered(store, statement, options.format))
 
 
-def _read(standard_input: TextIO) -> str:
-    if standard_input.isatty():
-        raise QuestionError('write the statement after the options, like wane sql --store FILE "SHOW STREAMS"')
-    return standard_input.read(LONGEST + 1)  # one more than is allowed is refused
+def _answered(store: Store, statement: str, form: str) -> str:
+    with saying("Reading the sketches, and answering"):
+        return _written(store.sql(statement), form).rstrip("\n")
 
 
 def _written(answer: SqlAnswer, form: str) -> str:

@@ -635,7 +635,7 @@ def test_answers_carry_the_contract(shared: Path) -> None:
     assert [set(item) for item in shape["items"]] == [{"value", "estimate", "lower", "upper"}] * 3
 
 
-SEEDS = range(20 * int(os.environ.get("WANE_SEEDS", "1")))
+SEEDS = range(8 * int(os.environ.get("WANE_SEEDS", "1")))
 
 
 @pytest.mark.slow
