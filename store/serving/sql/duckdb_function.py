@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sketches.errors import QuestionError
 from sketches.recent import Recent
 from store.serving.sql.sql_answer import SqlAnswer
-from store.serving.store import Store
 
 if TYPE_CHECKING:
     from store.engine import duckdb
+    from store.serving.store import Store
 
 MOST_ROWS: Final = 100_000  # they pass through the text of a query
 _KEPT: Final = 16  # DuckDB asks twice for each statement: once for its columns, once for its rows

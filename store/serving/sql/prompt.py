@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sketches.errors import WaneError
 from store.serving.resolving import columns_of
 from store.serving.sql.aggregates import FORMS
-from store.serving.store import Store
+
+if TYPE_CHECKING:
+    from store.serving.store import Store
 
 FIRST: Final = "wane> "
 MORE: Final = "  ... "
