@@ -195,6 +195,47 @@ def limits(lower: float, upper: float, measure: str) -> tuple[str, str]:
     return text(lower), text(upper)
 
 
+def change(value: float, lower: float, upper: float, measure: str) -> str:
+    """By how much something has changed, with its limits; shares change by points.
+
+    >>> change(12.34, 10.01, 14.7, "weight"), change(-0.031, -0.05, 0.004, "share"), change(2.0, 2.0, 2.0, "value")
+    ('+12.3 (+10 to +14.7)', '-3.1 points (-5 points to +0.4 points)', '+2')
+    """
+    unit, scale = (" points", 100.0) if measure == "share" else ("", 1.0)
+    if not math.isfinite(value):
+        return ""
+    value, lower, upper = (scale * number for number in (value, lower, upper))
+    told = _signed(estimated(value, lower, upper, "")) + unit
+    if lower == upper:
+        return told
+    ends = (_signed(end) + (unit if end[-1].isdigit() else "") for end in limits(lower, upper, ""))
+    return f"{told} ({' to '.join(ends)})"
+
+
+def change_in_percent(value: float, lower: float, upper: float) -> str:
+    """The same in per cent of what was before.
+
+    >>> change_in_percent(0.25, 0.2, 0.301), change_in_percent(math.nan, 0.0, 1.0)
+    ('+25% (+20% to +30.1%)', '')
+    """
+    if not math.isfinite(value):
+        return ""
+    told = _signed(measured_percent(value, lower, upper))
+    if lower == upper:
+        return told
+    step = limits(100.0 * lower, 100.0 * upper, "")
+    return f"{told} ({' to '.join(_signed(end) + ('%' if end[-1].isdigit() else '') for end in step)})"
+
+
+def measured_percent(value: float, lower: float, upper: float) -> str:
+    """A part as per cent, with no more digits than its limits justify."""
+    return estimated(100.0 * value, 100.0 * lower, 100.0 * upper, "") + "%"
+
+
+def _signed(text: str) -> str:
+    return text if text.startswith(("-", "unbounded")) or not text.strip("0.,%") else f"+{text}"
+
+
 def half_width(value: float, lower: float, upper: float, measure: str) -> str:
     """Half the width of an interval, by itself and as a share of the estimate; empty where it is none.
 

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from sketches.arrays import Floats, Ints
 from sketches.changes import Changes, Stretch
 from sketches.decay.functions import LastEvents
+from sketches.differences import UNKNOWN
 from sketches.encoding.envelope import Envelope, load
 from sketches.errors import CorruptError, EventError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series, SplitSeries
@@ -284,6 +285,11 @@ class Sketch(Askable, SitePart):
     def by_field(cls, askable: Any, name: str) -> Splittable:
         """What answers for each value of a field at once."""
         raise UnanswerableError(f"the {cls.family} family keeps no fields to split an answer by")
+
+    @classmethod
+    def correlation(cls, askable: Any, question: Question, other: Any, asked: Question) -> float:
+        """That of the errors of two answers, the second by `other`; -1 where nothing is known of it."""
+        return UNKNOWN
 
     @classmethod
     def classes_over_time(cls, askable: Any, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:

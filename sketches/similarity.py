@@ -1,33 +1,11 @@
-"""How two answers with error bounds compare: which is higher, and how alike two sources are."""
+"""How alike two sources are, from answers with error bounds."""
 
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from typing import NamedTuple
 
 from sketches.estimate import Estimate
-
-
-class Difference(StrEnum):
-    """How one answer differs from another, as far as both intervals allow to say."""
-
-    HIGHER = "higher"
-    LOWER = "lower"
-    EQUAL = "equal"
-    UNCLEAR = "no clear difference"  # the intervals overlap
-    NOTHING = "nothing to compare"  # one of the answers has no value
-
-
-def difference(other: Estimate, first: Estimate) -> Difference:
-    """How `other` differs from `first`: higher or lower only where the intervals do not overlap."""
-    if math.isnan(first.value) or math.isnan(other.value):
-        return Difference.NOTHING
-    if other.lower > first.upper:
-        return Difference.HIGHER
-    if other.upper < first.lower:
-        return Difference.LOWER
-    return Difference.EQUAL if first.exact and other.exact else Difference.UNCLEAR
 
 
 class Cosine(NamedTuple):

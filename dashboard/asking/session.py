@@ -104,7 +104,10 @@ def bound(name: str, place: str = "") -> dict[str, Any]:
 
 
 def segments(label: str, names: Mapping[str, str], choice: str, **more: Any) -> None:
-    """A row of buttons for a choice of the view: its values with what each is called."""
+    """A row of buttons for a choice of the view: its values with what each is called; the first where the choice is not
+    offered here."""
+    bind = bound(choice)
+    bind["shown"] = bind["shown"] if bind["shown"] in names else next(iter(names))
     show(
         st.segmented_control,
         label,
@@ -113,7 +116,7 @@ def segments(label: str, names: Mapping[str, str], choice: str, **more: Any) -> 
         required=True,
         label_visibility="collapsed",
         **more,
-        **bound(choice),
+        **bind,
     )
 
 

@@ -41,7 +41,7 @@ CURVES: Final = ("sum", "count", "mean")  # against a threshold
 MOST_GROUPS: Final = 10  # of a split, on one chart
 LAYOUTS: Final = ("panels", "heatmap", "values")  # of many groups over time, and of the values themselves
 REST: Final = "rest"  # of what a chart shows, which a marked time is compared with
-CHARTS: Final = ("line", "error")  # estimates with their bands, limits in % of the estimates
+CHARTS: Final = ("line", "error", "log")  # estimates with their bands, limits in % of the estimates, a log axis
 MARKS: Final = ("notes", "runs", "gaps")  # in a chart: annotations, ingest runs, epochs that were set aside
 BANDS: Final = ("each", "all")  # points of a curve at which its limits hold: each by itself, all at once
 

@@ -18,6 +18,7 @@ from sketches.arrays import Flags, Floats
 from sketches.estimate import Curve, Series
 from sketches.formatting import percent_text
 
+_DECADES: Final = 2.0  # of a logarithmic axis, beyond which only powers of ten are written
 ROOM: Final = 72, 58  # pixels: for numbers of at most seven digits and signs with a title, for dates of two lines
 
 
@@ -73,19 +74,21 @@ def over_time(
     marks: Sequence[Marked] = (),
     bands: int = 4,
     height: int = 500,
+    log: bool = False,
 ) -> go.Figure:
     """Lines with their bands over time. Missing epochs are gaps, stretches without events are grey, those in which the
     decay still fills up are yellow, exact answers are dots, and `pinned`, the time of the number, has a line. The axis
     follows the estimates: bands that go far beyond are cut at the edge, and marked there. Of more lines than `bands`,
-    only the pointer shows the intervals."""
+    only the pointer shows the intervals. A logarithmic axis has no place for 0."""
     several = len(lines) > 1
     lines = [line.as_share() for line in lines] if axis.share else lines
     banded = len(lines) <= bands
-    edges = _edges(lines, around_zero=axis.around_zero) if banded else None
+    edges = _edges(lines, around_zero=axis.around_zero) if banded and not log else None
+    lowest, scale = _log_axis(lines) if log else (-math.inf, _scale(lines, edges))
     traces = [
         trace
         for number, line in enumerate(lines)
-        for trace in _traces(line, COLOURS[number % len(COLOURS)], axis, several=several, banded=banded)
+        for trace in _traces(line, COLOURS[number % len(COLOURS)], axis, several=several, banded=banded, lowest=lowest)
     ]
     traces += _cut_marks(lines, edges) if edges is not None else []
     traces += [_exact_dots(*exact, axis)] if exact is not None else []
@@ -97,17 +100,19 @@ def over_time(
         traces,
         height,
         x={"title": {"text": f"as of, {in_figure(zone)}"}},
-        y={
-            **axis.settings,
-            "rangemode": "tozero" if _near_zero(lines) else "normal",
-            **({} if edges is None else {"range": list(edges)}),
-        },
+        y={**axis.settings, **scale},
         room=ROOM,
         shapes=shapes,
         annotations=notes,
         hovermode="x unified" if several else "x",
         yaxis2=MARK_AXIS if marks else None,
     )
+
+
+def _scale(lines: Sequence[Line], edges: tuple[float, float] | None) -> Trace:
+    """An even axis, from 0 on where that does not flatten the lines."""
+    mode = {"rangemode": "tozero" if _near_zero(lines) else "normal"}
+    return mode if edges is None else {**mode, "range": list(edges)}
 
 
 def _exact_dots(at: Sequence[Any], value: Floats, axis: Axis) -> Trace:
@@ -307,7 +312,7 @@ def along(
     height: int = 360,
 ) -> go.Figure:
     """A curve with its band along an axis other than time, and one marked point."""
-    lowest, logarithmic = _log_axis(line) if log_y else (-math.inf, {"rangemode": "tozero"})
+    lowest, logarithmic = _log_axis([line]) if log_y else (-math.inf, {"rangemode": "tozero"})
     traces = _traces(line, COLOURS[0], y, several=False, lowest=lowest)
     shapes = []
     if clickable:
@@ -336,17 +341,23 @@ def along(
     )
 
 
-def _log_axis(line: Line) -> tuple[float, Trace]:
-    """A logarithmic axis for a line above 0. A limit at or below 0 has no place there: the band goes on below."""
-    lower, upper = line.band
-    drawn = np.concatenate([line.value, lower, upper])
+def _log_axis(lines: Sequence[Line]) -> tuple[float, Trace]:
+    """A logarithmic axis for lines above 0. A limit at or below 0 has no place there: its band goes on below."""
+    columns = zip(*((line.value, *line.band) for line in lines), strict=True)
+    value, lower, upper = (np.concatenate(column) for column in columns)
+    drawn = np.concatenate([value, lower, upper])
     drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
-    axis: Trace = {"type": "log", "dtick": 1}
-    if len(drawn) == 0 or not (lower <= 0).any():
+    axis: Trace = {"type": "log"}
+    if len(drawn) == 0:
         return -math.inf, axis
-    least, most = float(np.log10(drawn.min())), float(np.log10(drawn.max()))
+    seen = value[np.isfinite(value) & (value > 0)]
+    least, most = float(np.log10((seen if (lower <= 0).any() and len(seen) else drawn).min())), np.log10(drawn.max())
+    if most - least > _DECADES:
+        axis["dtick"] = 1
+    if not (lower <= 0).any():
+        return -math.inf, axis
     margin = 0.05 * (most - least + 1)
-    return 10 ** (least - 1 - 10 * margin), {**axis, "range": [least - margin, most + margin]}
+    return 10 ** (least - 1 - 10 * margin), {**axis, "range": [least - 4 * margin, float(most) + margin]}
 
 
 def _times_as_text(at: Sequence[Any] | Floats) -> Sequence[Any] | Floats:

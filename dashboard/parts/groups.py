@@ -62,7 +62,7 @@ def chart(
     axis = components.axis_of(answers.question(view, stream), stream)
     ends = [int(series.as_of[at]) for series in found.values() for at in (0, -1)]
     marked = drawn_marks(marks, view, stream, min(ends, default=0), max(ends, default=0))
-    return over_time(drawn, axis, view.zone, bands=MOST_BANDS, marks=marked)
+    return over_time(drawn, axis, view.zone, bands=MOST_BANDS, marks=marked, log=view.chart == "log")
 
 
 def ranked(answers: AnswerCache, view: View, stream: StoredStream) -> SplitAnswer:

@@ -72,6 +72,7 @@ def series_chart(
         pinned=times([pinned])[0] if pinned is not None and first < pinned < last else None,
         exact=None if exact is None else (times(exact[0]), exact[1]),
         marks=drawn_marks(marks, view, stream, first, last),
+        log=view.chart == "log",
     )
 
 

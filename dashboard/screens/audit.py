@@ -13,6 +13,7 @@ from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.measures import splits
 from dashboard.asking.view import View
+from dashboard.boards.marking import shown_marks
 from dashboard.parts import audited_groups, components, filters, notices, sidebar, time_range
 from dashboard.parts.components import Table
 from dashboard.parts.series_chart import series_chart
@@ -110,7 +111,8 @@ def _audit(answers: AnswerCache, view: View, stream: StoredStream, raw: RawFiles
     notices.beside(provenance, stream)
     left, right = st.columns([7, 3], gap="medium")
     with left:
-        figure = series_chart(answers, view, stream, series, provenance, (as_of[chosen].tolist(), truth))
+        marks, dots = shown_marks(answers, view, stream), (as_of[chosen].tolist(), truth)
+        figure = series_chart(answers, view, stream, series, provenance, dots, marks)
         components.show(figure, "audit", "Exact answers as dots on the estimate with its error band")
     with right:
         _count_inside(series, int(inside[comparable].sum()), int(comparable.sum()))

@@ -18,8 +18,7 @@ from dashboard.asking import filling, session
 from dashboard.asking.answer_cache import AnswerCache, is_dear
 from dashboard.asking.measures import is_keyed, splits
 from dashboard.asking.view import View
-from dashboard.boards.annotations import marks_of
-from dashboard.boards.desk import desk
+from dashboard.boards.marking import shown_marks
 from dashboard.figures.bars import ranking
 from dashboard.parts import components, filters, groups, notices, sidebar, time_range
 from dashboard.parts.components import Table
@@ -34,7 +33,7 @@ from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.resolving import names_of
 
 TAIL: Final = 0.95  # the quantile beside a mean
-CHARTS: Final = {"line": "Estimate", "error": "± % of it"}
+CHARTS: Final = {"line": "Estimate", "error": "± % of it", "log": "Log scale"}
 TOP_KEYS: Final = 5  # beside a rate of texts
 
 
@@ -70,8 +69,8 @@ def _answered(answers: AnswerCache, view: View, stream: StoredStream) -> None:
     is_split = view.by in splits(stream, view.aggregate)
     with time_range.row():
         span = time_range.picker(answers, stream)
-        if not is_split:
-            session.segments("Chart", CHARTS, "chart", width="content")
+        offered = {name: text for name, text in CHARTS.items() if not is_split or name != "error"}
+        session.segments("Chart", offered, "chart", width="content")
     left, right = st.columns([7, 3], gap="medium")
     answer = None
     with right, components.guarded():
@@ -83,7 +82,7 @@ def _answered(answers: AnswerCache, view: View, stream: StoredStream) -> None:
         refines = not is_split and is_dear(view) and not answers.has_series(view, stream, fine)
         as_of = answers.moments(view, stream, span) if refines or is_split else fine
         with components.working(f"Answering at {len(as_of)} times"):
-            (_split if is_split else _whole)(answers, view, stream, as_of, asked, _marks(answers, view, stream))
+            (_split if is_split else _whole)(answers, view, stream, as_of, asked, shown_marks(answers, view, stream))
         if refines:
             st.session_state["refined to"] = fine
     with right, components.guarded():
@@ -108,14 +107,6 @@ def _heading(answers: AnswerCache, view: View, stream: StoredStream, asked: str,
     early = components.is_early(answer, stream)
     number = "" if early else components.number_of(answer, _measure(answers, view, stream))
     components.heading(wording.capitalised(answer.provenance.in_own_words), view, number)
-
-
-def _marks(answers: AnswerCache, view: View, stream: StoredStream) -> list[Mark]:
-    """What the chart marks; a line says what it leaves out."""
-    marks, problems = marks_of(answers, view, stream, desk.annotations(answers.path))
-    for problem in problems:
-        st.caption(f":material/flag: {wording.safe(problem)}")
-    return marks
 
 
 def _whole(

@@ -27,6 +27,7 @@ from sketches.sampling.askable_sample import FAMILY, AskableSample
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.estimation.restriction import COLUMNS
 from sketches.sampling.expected_widths import sample_width
+from sketches.sampling.groups.answer_correlation import correlation_of_answers
 from sketches.sampling.groups.class_shares import classes_over_time
 from sketches.sampling.groups.split_sample import SplitSample, split_by_field
 from sketches.sampling.inclusion.batches import in_order, newest_first, rows_worth_keeping, trim, with_fine
@@ -252,6 +253,7 @@ class Sample(SiteSample, Sketch):
         return found
 
     classes_over_time = staticmethod(classes_over_time)
+    correlation = staticmethod(correlation_of_answers)
 
     @property
     def _facts(self) -> Facts:

@@ -1,9 +1,10 @@
-"""How the answers of groups differ between two decays or two times, and whether that is more than chance."""
+"""How answers differ between two decays or two times, of groups and single ones, and whether that is beyond chance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from sketches.differences import UNKNOWN, Differences, Limited, differences
 from sketches.estimate import Split
 from sketches.question import Question
 from sketches.records import dataclass
+from store.serving.provenance import Answer
 from store.serving.selected import splittable
 from store.serving.split_answer import SplitAnswer
 from store.serving.store import Store
@@ -91,3 +93,33 @@ def places_of(now: Split, before: Split) -> Rows:
         return np.arange(len(now))
     places = {name: at for at, name in enumerate(before.names)}
     return np.array([places.get(name, -1) for name in now.names], np.intp)
+
+
+class Answered(NamedTuple):
+    """A question that was answered, and of which sources; none: of all."""
+
+    question: Question
+    sources: Sequence[str]
+    answer: Answer
+
+
+def changes_from(store: Store, stream: str, first: Answered, others: Sequence[Answered]) -> Differences:
+    """How each of the other answers differs from the first. Where one family has answered both about the same events,
+    the limits know how much of their chance both share; else the limits of both add up."""
+    return differences(
+        _limited([other.answer for other in others]),
+        _limited([first.answer] * len(others)),
+        np.array([_shared(store, stream, first, other) for other in others], np.float64),
+    )
+
+
+def _limited(answers: Sequence[Answer]) -> Limited:
+    estimates = [answer.estimate for answer in answers]
+    return Limited(*(np.array([getattr(one, name) for one in estimates]) for name in ("value", "lower", "upper")))
+
+
+def _shared(store: Store, stream: str, first: Answered, other: Answered) -> float:
+    family = first.answer.estimate.family
+    if family != other.answer.estimate.family or list(first.sources) != list(other.sources):
+        return UNKNOWN
+    return store.correlation(stream, (other.question, other.sources), (first.question, first.sources), family)

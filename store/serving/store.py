@@ -192,6 +192,14 @@ class Store:
             found[group] = replace(series, confidence=split.split.confidence)
         return found, split
 
+    def correlation(
+        self, stream: str, one: tuple[Question, Sequence[str]], other: tuple[Question, Sequence[str]], family: str
+    ) -> float:
+        """How much of their chance the answers of a family to two questions share; -1 where nothing is known of it."""
+        sides = [self._select(stream, question, sources, family) for question, sources in (one, other)]
+        first, second = (askable_of(side.selections[0]) for side in sides)
+        return family_of(family).correlation(first, sides[0].question, second, sides[1].question)
+
     def by_group(self, stream: str, question: Question, sources: Sequence[str] = ()) -> Selected:
         """The loaded sketches that answer a question for many groups of events at once."""
         return self._select(stream, question, sources, family_by_source(self.catalogue(stream).stream(stream)))

@@ -1,4 +1,4 @@
-"""Two answers differ only where their intervals do not overlap; a cosine's bounds follow from those of its joins."""
+"""A cosine's bounds follow from those of its joins."""
 
 from __future__ import annotations
 
@@ -9,34 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sketches.estimate import Estimate
-from sketches.similarity import Difference, cosine, difference
+from sketches.similarity import cosine
 
 
 def estimate(value: float, lower: float | None = None, upper: float | None = None) -> Estimate:
     """An answer; exact where no limits are given."""
     low, high = value if lower is None else lower, value if upper is None else upper
     return Estimate(value, low, high, 0.9, "", "", 0, 1)
-
-
-@pytest.mark.parametrize(
-    ("other", "first", "expected"),
-    [
-        (estimate(5), estimate(3), Difference.HIGHER),
-        (estimate(3), estimate(5), Difference.LOWER),
-        (estimate(5), estimate(5), Difference.EQUAL),
-        (estimate(5, 4, 6), estimate(3, 2, 3.5), Difference.HIGHER),
-        (estimate(3, 2, 3.5), estimate(5, 4, 6), Difference.LOWER),
-        (estimate(5, 4, 6), estimate(3, 2, 4), Difference.UNCLEAR),
-        (estimate(3, 2, 4), estimate(5, 4, 6), Difference.UNCLEAR),
-        (estimate(5, 5, 6), estimate(5), Difference.UNCLEAR),
-        (estimate(5), estimate(5, 5, 6), Difference.UNCLEAR),
-        (estimate(math.nan, 0, 1), estimate(5), Difference.NOTHING),
-        (estimate(5), estimate(math.nan, 0, 1), Difference.NOTHING),
-    ],
-)
-def test_only_intervals_apart_make_a_difference(other: Estimate, first: Estimate, expected: Difference) -> None:
-    """Intervals that touch decide nothing; two exact answers that agree are equal."""
-    assert difference(other, first) is expected
 
 
 def test_a_source_is_wholly_like_itself_and_unlike_one_that_shares_nothing() -> None:

@@ -15,68 +15,91 @@ those of a Poisson count of which none was seen.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Rows
+from sketches.arrays import Floats, Rows
 from sketches.differences import UNKNOWN
 from sketches.sampling.answers.estimators import rows_of_share
 from sketches.sampling.answers.ratio_of_sums import parts_of_ratio
-from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.groups.grouped_inquiry import GroupedInquiry
 from sketches.sampling.groups.grouped_quantiles import grouped_quantiles
-from sketches.sampling.groups.leaned_groups import leaned_moves
+from sketches.sampling.groups.leaned_groups import leaned_factors, leaning_groups
+from sketches.sampling.totals.known_totals import KnownTotals
 from sketches.special_functions import ndtri
 
 _NOT_ALIKE: Final = 0.5  # of an event that is in one answer alone
 _MOMENTS: Final = 500  # at which the decays are compared
+_QUANTILES: Final = frozenset({"quantile", "median"})
 _SHARES: Final = frozenset({"selectivity", "rank", "frequency", "range-frequency"})
 
 
 class Moves(NamedTuple):
-    """By how much each row moves the estimate of its group: ψ. And where the estimates lean on totals, by how much it
-    moves those, and in which groups they do."""
+    """What each row adds to its group's estimate for each unit of f: a - m·b over π; and f of each."""
 
-    sample: PoissonSample
-    plain: Floats
-    leaned: Floats | None = None
-    leans: Flags | None = None
+    inquiry: GroupedInquiry  # about the rows that have a part in the answer
+    each: Floats
+    factors: Floats
+
+    @property
+    def plain(self) -> Floats:
+        """ψ of each row."""
+        return self.each * self.factors
+
+    def leaned(self, known: KnownTotals) -> Floats:
+        """The same of an estimate that leans on these totals."""
+        return self.each * leaned_factors(self.inquiry, known)
 
 
 def correlation(one: GroupedInquiry, other: GroupedInquiry) -> Floats:
     """That of the two answers of each group; -1 where nothing is known of it."""
-    unknown = np.full(one.groups, UNKNOWN)
-    if one.question.threshold is not None or one.question.aggregate in ("variance", "stddev", "self-join"):
-        return unknown
+    if not _known(one):
+        return np.full(one.groups, UNKNOWN)
     first, second = moves(one), moves(other)
-    if len(first.plain) != len(second.plain):
-        return unknown
-    plain = _correlated(one, first.sample, first.plain, second.plain, _least_alike(one, other))
-    if first.leaned is None or second.leaned is None or first.leans is None or second.leans is None:
+    plain = _correlated(first, first.plain, second.plain, _least_alike(one, other))
+    leans, leans_too, known = leaning_groups(one), leaning_groups(other), one.sample.totals
+    if leans is None or leans_too is None or known is None:
         return plain
-    leaned = _correlated(one, first.sample, first.leaned, second.leaned, _NOT_ALIKE)
+    leaned = _correlated(first, first.leaned(known), second.leaned(known), _NOT_ALIKE)
     either = np.minimum(np.minimum(plain, leaned), 0.0)
-    return np.where(first.leans & second.leans, leaned, np.where(first.leans | second.leans, either, plain))
+    return np.where(leans & leans_too, leaned, np.where(leans | leans_too, either, plain))
 
 
-def _correlated(
-    inquiry: GroupedInquiry, sample: PoissonSample, one: Floats, other: Floats, unseen_alike: float
-) -> Floats:
+def correlation_of_all(one: GroupedInquiry, other: GroupedInquiry, known: KnownTotals | None) -> float:
+    """That of two answers about all events as one group, which may lean on totals or not: the lesser of both."""
+    if not _known(one):
+        return UNKNOWN
+    first, second = moves(one), moves(other)
+    found = _correlated(first, first.plain, second.plain, _least_alike(one, other))
+    if known is not None and len(known.slices) and len(first.each):
+        leaned = _correlated(first, first.leaned(known), second.leaned(known), _NOT_ALIKE)
+        found = np.minimum(found, leaned)
+    return float(found[0])
+
+
+def _known(inquiry: GroupedInquiry) -> bool:
+    """Whether it is known by how much an event moves the answer."""
+    question = inquiry.question
+    averaged = _SHARES | _QUANTILES | {"sum", "count", "mean", "ratio", "range-sum"}
+    return question.threshold is None and (
+        question.aggregate in averaged or question.aggregate.startswith("correlated-")
+    )
+
+
+def _correlated(moves: Moves, one: Floats, other: Floats, unseen_alike: float) -> Floats:
     """The correlation of Σ ψ and Σ ψ' in each group; `unseen_alike` is that of an event which was not sampled."""
+    inquiry = moves.inquiry
     tail = (1.0 - inquiry.confidence) / 2.0
     more = (math.log(tail) / float(ndtri(tail))) ** 2
-    excluded = sample.exclusion_probabilities
-    grouped = replace(inquiry, sample=sample)
-    bounds = grouped.bounds()
+    excluded = inquiry.sample.exclusion_probabilities
     squares = [np.square(each) * excluded for each in (one, other)]
-    largest = [grouped.greatest(square, bounds) for square in squares]
-    covariance = grouped.added(one * other * excluded, bounds)
+    largest = [inquiry.greatest(square) for square in squares]
+    covariance = inquiry.added(one * other * excluded)
     covariance += more * unseen_alike * np.sqrt(largest[0]) * np.sqrt(largest[1])
     spread = np.ones(inquiry.groups)
     for square, most in zip(squares, largest, strict=True):
-        spread *= np.sqrt(grouped.added(square, bounds) + more * most)
+        spread *= np.sqrt(inquiry.added(square) + more * most)
     return np.divide(covariance, spread, out=np.zeros(inquiry.groups), where=spread > 0.0)
 
 
@@ -97,35 +120,30 @@ def _least_alike(one: GroupedInquiry, other: GroupedInquiry) -> float:
 
 def moves(inquiry: GroupedInquiry) -> Moves:
     """By how much each row moves the estimate."""
-    question, sample = inquiry.question, inquiry.sample
-    aggregate, factors = question.aggregate, inquiry.factors[0].factors
+    question, aggregate = inquiry.question, inquiry.question.aggregate
     if aggregate == "ratio":
         asked, above, below = parts_of_ratio(inquiry)
-        factors = replace(inquiry, sample=asked.sample).factors[0].factors
-        return Moves(asked.sample, _about_mean(asked, above * factors, below * factors))
-    weights, events = sample.expanded_weights * factors, sample.expanded_events * factors
+        return _about_mean(asked, above, below)
+    sample = inquiry.sample
+    weights = sample.expanded_weights
     if aggregate in _SHARES:
-        return Moves(sample, _about_mean(inquiry, _only(weights, rows_of_share(inquiry)), weights))
-    if aggregate in ("quantile", "median"):
+        return _about_mean(inquiry, _only(weights, rows_of_share(inquiry)), weights)
+    if aggregate in _QUANTILES:
         assert sample.codes is not None
         quantile = grouped_quantiles(inquiry).value[sample.codes]
-        return Moves(sample, np.where(sample.values <= quantile, weights, 0.0) - (question.phi or 0.5) * weights)
+        each = np.where(sample.values <= quantile, weights, 0.0) - (question.phi or 0.5) * weights
+        return Moves(inquiry, each, inquiry.factors[0].factors)
+    above, below = weights, sample.expanded_events
+    if question.sums and question.of_value:
+        above, below = weights * sample.summed.values, weights
     inside = None
     if aggregate == "range-sum":
         inside = inquiry.between(question.low, question.high)
     elif aggregate.startswith("correlated-"):
         inside = inquiry.between(float(question.tau or 0.0), None)
-    of_value = question.sums and question.of_value
-    above = weights * sample.summed.values if of_value else weights
-    above = above if inside is None else _only(above, inside)
-    if not question.averages:
-        plain = above
-    else:
-        below = weights if of_value else events
-        plain = _about_mean(inquiry, above, below if inside is None else _only(below, inside))
-    if inside is not None or of_value:
-        return Moves(sample, plain)
-    return Moves(sample, plain, *leaned_moves(inquiry))
+    if inside is not None:
+        above, below = _only(above, inside), _only(below, inside)
+    return _about_mean(inquiry, above, below if question.averages else None)
 
 
 def _only(column: Floats, rows: Rows) -> Floats:
@@ -134,9 +152,12 @@ def _only(column: Floats, rows: Rows) -> Floats:
     return found
 
 
-def _about_mean(inquiry: GroupedInquiry, above: Floats, below: Floats) -> Floats:
-    """a - m·b of each row, where m is the quotient of both sums of its group."""
-    bottom = inquiry.added(below)
-    mean = np.divide(inquiry.added(above), bottom, out=np.zeros(inquiry.groups), where=bottom > 0.0)
+def _about_mean(inquiry: GroupedInquiry, above: Floats, below: Floats | None) -> Moves:
+    """a - m·b of each row, where m is the quotient of both sums of its group; a alone where there is no b."""
+    factors = inquiry.factors[0].factors
+    if below is None:
+        return Moves(inquiry, above, factors)
+    bottom = inquiry.added(below * factors)
+    mean = np.divide(inquiry.added(above * factors), bottom, out=np.zeros(inquiry.groups), where=bottom > 0.0)
     assert inquiry.sample.codes is not None
-    return above - mean[inquiry.sample.codes] * below
+    return Moves(inquiry, above - mean[inquiry.sample.codes] * below, factors)

@@ -88,9 +88,9 @@ class GroupedInquiry(Inquiry):
             found[filled] = np.add.reduceat(column, bounds[filled])
         return found
 
-    def greatest(self, column: Column, bounds: Rows | None = None) -> Floats:
+    def greatest(self, column: Column) -> Floats:
         """The greatest number of a column of rows in every group, where it is above 0."""
-        bounds = self._bounds if bounds is None else bounds
+        bounds = self._bounds
         found = np.zeros(self.groups)
         filled = np.flatnonzero(bounds[1:] > bounds[:-1])
         if len(filled):

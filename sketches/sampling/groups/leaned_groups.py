@@ -98,8 +98,10 @@ def _lean(inquiry: GroupedInquiry, columns: tuple[int, ...]) -> LeanedSums | Non
     sample, known = inquiry.sample, inquiry.sample.totals
     if known is None or not len(sample) or not len(known.slices) or inquiry.question.where:
         return None
-    table, fading, left = _left(inquiry, known, columns)
-    whole = []
+    table, fading = _faded(inquiry, known)
+    factors = _left_of_f(inquiry, table, fading)
+    expanded = (sample.expanded_weights if column == WEIGHT else sample.expanded_events for column in columns)
+    left, whole = [one * factors for one in expanded], []
     for column in columns:
         mass = np.where(table.known, fading.height * table.sums[:, column], 0.0) * table.beta
         whole.append(np.bincount(table.group, mass, inquiry.groups))
@@ -113,36 +115,34 @@ def _lean(inquiry: GroupedInquiry, columns: tuple[int, ...]) -> LeanedSums | Non
     return LeanedSums(values, np.zeros_like(values), more, fewer, covariances, *limits)
 
 
-def _left(
-    inquiry: GroupedInquiry, known: KnownTotals, columns: tuple[int, ...]
-) -> tuple[_Table, _Fading, list[Floats]]:
-    """What totals leave over of each row, for each of their columns."""
-    sample = inquiry.sample
-    table: _Table = sample.leanings.get("groups", lambda: _table(sample, known))
-    fading, decayed = _fading(table, inquiry), inquiry.factors[0]
+def _faded(inquiry: GroupedInquiry, known: KnownTotals) -> tuple[_Table, _Fading]:
+    table: _Table = inquiry.sample.leanings.get("groups", lambda: _table(inquiry.sample, known))
+    return table, _fading(table, inquiry)
+
+
+def _left_of_f(inquiry: GroupedInquiry, table: _Table, fading: _Fading) -> Floats:
+    """f of each row, less the mean of f in the slice that has counted it, as often as it has."""
     factors = np.append(fading.height, 0.0)[table.entry]  # the last is that of rows in no entry
     if table.counted is not None:
         factors *= table.counted
-    np.subtract(decayed.factors, factors, out=factors)
-    expanded = (sample.expanded_weights if column == WEIGHT else sample.expanded_events for column in columns)
-    return table, fading, [one * factors for one in expanded]
+    return np.asarray(np.subtract(inquiry.factors[0].factors, factors, out=factors))
 
 
-def leaned_moves(inquiry: GroupedInquiry) -> tuple[Floats, Flags] | tuple[None, None]:
-    """By how much each row moves the leaned sum or mean of its group, and which groups lean; None where none does."""
-    sample, known, question = inquiry.sample, inquiry.sample.totals, inquiry.question
-    if known is None or not len(sample) or not len(known.slices) or question.where:
-        return None, None
+def leaned_factors(inquiry: GroupedInquiry, known: KnownTotals) -> Floats:
+    """Of each row what is left of f beside these totals: what chance moves an answer by that leans on them."""
+    table, fading = _faded(inquiry, known)
+    return _left_of_f(inquiry, table, fading)
+
+
+def leaning_groups(inquiry: GroupedInquiry) -> Flags | None:
+    """Which groups lean on totals; None where none does."""
+    sample, question = inquiry.sample, inquiry.question
+    inside = question.where or question.of_value or question.aggregate not in ("sum", "count", "mean")
+    if sample.totals is None or not len(sample) or not len(sample.totals.slices) or inside:
+        return None
     if not question.averages:
-        _, _, (left,) = _left(inquiry, known, (_column(inquiry),))
-        return left, _worth(inquiry.weight()[0])
-    sums = inquiry.sums(inquiry.mean_coefficients)
-    count = sums.total(2, 3, 1, inquiry.unseen_event)
-    _, _, (above, below) = _left(inquiry, known, (WEIGHT, ROWS))
-    total = sums.linear[:, 0] + sums.linear[:, 1]
-    mean = np.divide(total, count.value, out=np.zeros(len(total)), where=count.value > 0.0)
-    assert sample.codes is not None
-    return above - mean[sample.codes] * below, _worth(count)
+        return _worth(inquiry.weight()[0])
+    return _worth(inquiry.sums(inquiry.mean_coefficients).total(2, 3, 1, inquiry.unseen_event))
 
 
 def _column(inquiry: GroupedInquiry) -> int:

@@ -13,6 +13,7 @@ from sketches.formatting import moment_text, number_text
 from sketches.question import Question
 from sketches.units import SECOND
 from store import Store, commit
+from store.serving.split_change import Answered, changes_from
 from store.serving.timeline import extent
 from tests.support import dashboard_stores
 from tests.support.dashboard_stores import CALLS, SITES
@@ -53,9 +54,14 @@ def test_more_sources_than_are_drawn_can_be_chosen(tmp_path: Path) -> None:
     test = fine(opened(path, "compare", decay="none", compare="sources", source=list(sites)))
     names = compared(test)
     assert names == list(sites)[:4]
-    assert "Only the first 4 of the 6 chosen sources are drawn." in text_of(test)
+    assert "The first 4 of the 6 chosen sources are drawn; the table has all." in text_of(test)
+    table = test.dataframe[0].value
+    assert table["compared"].tolist() == list(sites)
+    alone = [asked(path, sources=(site,)) for site in sites]
+    assert table["estimate"].tolist() == alone
+    assert table["beyond chance"].tolist()[0] == ""
     widget(test, "multiselect", "Sources").set_value(list(sites)[:2]).run()
-    assert "Only the first" not in text_of(fine(test))
+    assert "sources are drawn" not in text_of(fine(test))
 
 
 def test_compared_sources_are_asked_as_of_the_same_moment(own: Path) -> None:
@@ -78,8 +84,39 @@ def test_compared_numbers_are_the_answers(small: Path) -> None:
     test = fine(opened(small, "compare", decay=fading, against=["none"]))
     table = test.dataframe[0].value
     assert table["estimate"].tolist() == [asked(small, "sum", fading), asked(small)]
-    assert table["against the first"].tolist() == ["", "higher"]
+    assert table["beyond chance"].tolist() == ["", "yes"]
     found = [store_of(small).ask(CALLS, Question("sum", decay)).estimate for decay in (fading, "none")]
     limits = [wording.limits(one.lower, one.upper, "weight") for one in found]
     assert list(zip(table["from"], table["to"], strict=True)) == limits
     assert limits != [(number_text(one.lower), number_text(one.upper)) for one in found]
+
+
+def test_differences_have_limits_that_know_what_both_answers_share(small: Path) -> None:
+    """Two decays weigh the same events: what is chance in both alike is left out."""
+    decays = ("exp:half_life=7m", "exp:half_life=9m")
+    test = fine(opened(small, "compare", decay=decays[0], against=[decays[1]]))
+    store = store_of(small)
+    stream = store.catalogue().streams[CALLS]
+    sides = [
+        Answered(question, (), store.ask(CALLS, question)) for question in (Question("sum", one) for one in decays)
+    ]
+    found = changes_from(store, CALLS, sides[0], sides[1:])
+    first, other = (side.answer.estimate for side in sides)
+    assert found.change.value[0] == pytest.approx(other.value - first.value)
+    assert found.change.upper[0] - found.change.lower[0] < 0.7 * np.hypot(
+        first.upper - first.lower, other.upper - other.lower
+    )
+    table = test.dataframe[0].value
+    numbers = (float(column[0]) for column in (found.change.value, found.change.lower, found.change.upper))
+    assert table["difference"].tolist() == ["", wording.change(*numbers, "weight")]
+    assert stream.as_of() == first.as_of
+
+
+def test_a_logarithmic_axis_and_marks_are_there_too(own: Path) -> None:
+    boards = own.parent / "boards"
+    boards.mkdir()
+    (boards / "annotations.toml").write_text(f'[[annotation]]\ntime = {NEWEST - 600}\ntext = "a release"\n')
+    test = fine(opened(own, "compare", decay="exp:half_life=7m", chart="log"))
+    (chart,) = charts(test)
+    assert chart["layout"]["yaxis"]["type"] == "log"
+    assert "a release" in str(chart["layout"]["annotations"])

@@ -108,6 +108,34 @@ def test_limits_hold_as_often_as_they_say_and_are_not_twice_too_wide() -> None:
     assert {which: one.wide for which, one in seen.items() if which[0] != "sum" and (one.wide > 2.0).any()} == {}
 
 
+def test_single_answers_differ_by_what_their_limits_say() -> None:
+    """Also where they lean on exact totals, which leave chance another part than the plain sums would."""
+    missed, halves, errors, single, off = 0, [], [], [], []
+    for seed in range(TRIALS):
+        columns = dict(stream(seed, 6_000)) | {"site": np.zeros(6_000, np.int64)}
+        sample = sampled(columns, seed)
+        whole = sample.of(None)
+        for aggregate in ("mean", "sum"):
+            now, before = (replace(one, confidence=ALONE) for one in asked(aggregate, HALF_LIVES))
+            one, other = whole.answer(now), whole.answer(before)
+            limited = [Limited.of(each.value, each.lower, each.upper) for each in (one, other)]
+            shared = Sample.correlation(whole, now, whole, before)
+            found = differences(*limited, shared).change
+            truth = exact(columns, now, 0) - exact(columns, before, 0)
+            slack = 1e-9 * abs(one.value)
+            missed += not found.lower[0] - slack <= truth <= found.upper[0] + slack
+            if aggregate == "mean":
+                halves.append((found.upper[0] - found.lower[0]) / 2.0)
+                errors.append(found.value[0] - truth)
+                single.append((one.upper - one.lower) / 2.0)
+                off.append(one.value - exact(columns, now, 0))
+    assert missed <= binom.ppf(1 - 1e-4, 2 * TRIALS, 1.0 - ALONE)
+    spread = NORMAL * np.sqrt(np.mean(np.square([errors, off]), axis=1))
+    change, alone = np.median([halves, single], axis=1) / spread
+    assert change <= 2.0 * alone  # which allow for events that came twice
+    assert Sample.correlation(whole, now, sample.of(None), before) == -1.0  # of other rows nothing is known
+
+
 def test_the_same_question_twice_has_not_changed() -> None:
     """And where no event counts in both answers, they share hardly any of their chance."""
     split = sampled(stream(3, 6_000, weights=True), 3).by_source(NAMES)
