@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sketches.arrays import Flags, Floats, Ints, Rows, product, ranges
 from sketches.decay import Decay
 from sketches.records import dataclass
-from sketches.sampling.difference_estimator.steps import mean_between
+from sketches.sampling.difference_estimator.steps import MEAN_TOLERANCE, mean_between
 from sketches.units import TimeUnit
 
 NODES: Final = 3  # ages at which f is known in a cell
@@ -42,6 +42,7 @@ _PARTS: Final = 8  # of a slice or of a part that holds many rows
 _FEW_GROUPS: Final = 48  # that need no larger ones
 _FEW_ROWS: Final = 64  # that need no parts
 _POSITIONS: Final = np.linspace(0.0, 1.0, 2 * NODES - 1)[:, None]  # from newest to oldest: ages of f, and between them
+_BOOLE: Final = np.array([7.0, 32.0, 12.0, 32.0, 7.0]) / 90.0  # the mean from f at five ages
 _FROM_POWERS: Final = np.array([[1.0, -3.0, 2.0], [0.0, 4.0, -4.0], [0.0, -1.0, 2.0]])  # to Lagrange's polynomials
 
 
@@ -248,6 +249,9 @@ class SliceTree:
                 heights = (factors[0] + 4.0 * factors[2] + factors[4]) / 6.0  # Simpson's rule
                 if depth == self.slices:
                     cut = np.flatnonzero(left)
+                    finer = _BOOLE @ factors[:, cut]
+                    bent = inside[cut] | (np.abs(finer - heights[cut]) > MEAN_TOLERANCE * finer)
+                    heights[cut], cut = finer, cut[bent]
                     ends = as_of[times[cut]], self.begins[nodes[cut]], self.ends[nodes[cut]]
                     heights[cut] = mean_between(decay, unit, *ends)
                 oldest = np.where(inside, 0.0, factors[-1])

@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints, Rows
+from sketches.arrays import Floats, Ints, Rows, ranges
 from sketches.decay import Decay
 from sketches.sampling.estimation.piecewise_decay import PiecewiseDecay, lay_out
 from sketches.units import TimeUnit
 
-_MEAN_TOLERANCE: Final = 1e-3  # relative to f: a mean serves as well where it is off
+MEAN_TOLERANCE: Final = 1e-3  # relative to f: a mean serves as well where it is off
+_FEW_AGES: Final = 1 << 14
 
 
 class Steps(NamedTuple):
@@ -69,9 +70,16 @@ def stepped(edges: Ints, as_of: Ints, table: PiecewiseDecay, ages: Ints) -> Step
 
 
 def mean_between(decay: Decay, unit: TimeUnit, as_of: Ints, begins: Ints, ends: Ints) -> Floats:
-    """The mean of f, as of each time, over a stretch of time that has begun by then; f is 0 at what is newer."""
+    """The mean of f, as of each time, over a stretch of time that has begun by then; f is 0 at what is newer.
+
+    Of few ages each is looked at: a table takes longer to make.
+    """
+    newest = np.maximum(as_of - ends + 1, 0)
+    if int((as_of - begins + 1 - newest).sum()) <= _FEW_AGES:
+        ages, stretch = ranges(newest, as_of - begins + 1)
+        return added_by(stretch, decay(unit.seconds(ages)), len(as_of)) / (ends - begins)
     oldest = int((as_of - begins).max(initial=0))
-    table = lay_out(decay, unit, (1 << oldest.bit_length()) - 1, _MEAN_TOLERANCE)
+    table = lay_out(decay, unit, (1 << oldest.bit_length()) - 1, MEAN_TOLERANCE)
     return (_sum_up_to(table, as_of - begins) - _sum_up_to(table, as_of - ends)) / (ends - begins)
 
 

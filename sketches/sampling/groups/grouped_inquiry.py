@@ -6,6 +6,7 @@ each group; whatever is made of sums and works on arrays serves both.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final, Literal
 
@@ -59,12 +60,15 @@ class GroupedInquiry(Inquiry):
         """The decayed sums of every group, over all rows or some."""
         chosen = coefficients if rows is None else coefficients.rows(rows)
         (decayed,) = self.factors if rows is None else self._factors_of(chosen.times)
-        factors, bounds = decayed.factors, self.bounds(rows)
-        linear = [self.added(column * factors, bounds) for column in chosen.linear]
-        factors = np.square(factors)
-        squared = [self.added(column * factors, bounds) for column in chosen.squared]
-        used = self.added((factors > 0.0).astype(np.int32), bounds)
-        return Sums(np.stack(linear, axis=1), np.stack(squared, axis=1), used.astype(np.int64))
+
+        def faded(some: slice) -> list[Floats]:
+            factors = decayed.factors[some]
+            squares = np.square(factors)
+            linear = [column[some] * factors for column in chosen.linear]
+            return [*linear, *(column[some] * squares for column in chosen.squared), (factors > 0.0).astype(np.float64)]
+
+        found, sums = self.added_by_parts(faded, len(chosen.times), self.bounds(rows)), len(chosen.linear)
+        return Sums(found[:, :sums], found[:, sums:-1], found[:, -1].astype(np.int64))
 
     def bounds(self, rows: Rows | None = None) -> Rows:
         """Where the rows of each group begin, and where the last ends, among all rows or some."""
@@ -82,10 +86,23 @@ class GroupedInquiry(Inquiry):
     def added(self, column: Column, bounds: Rows | None = None) -> Floats:
         """The sum of a column of rows in every group."""
         bounds = self._bounds if bounds is None else bounds
-        found = np.zeros(self.groups)
-        filled = np.flatnonzero(bounds[1:] > bounds[:-1])
-        if len(filled):
-            found[filled] = np.add.reduceat(column, bounds[filled])
+        return self.added_by_parts(lambda some: [column[some]], len(column), bounds)[:, 0]
+
+    def added_by_parts(self, columns: Callable[[slice], Sequence[Floats]], rows: int, bounds: Rows) -> Floats:
+        """The sums of columns (second axis) in every group; they are made of a few rows after the other."""
+        found: Floats | None = None
+        for start in range(0, max(rows, 1), _AT_ONCE):
+            some = slice(start, min(start + _AT_ONCE, rows))
+            made = columns(some)
+            if found is None:
+                found = np.zeros((self.groups, len(made)))
+            first = int(np.searchsorted(bounds, some.start, side="right")) - 1
+            last = int(np.searchsorted(bounds, some.stop, side="left"))
+            begins = np.maximum(bounds[first:last], some.start) - some.start
+            filled = np.flatnonzero(np.diff(begins, append=some.stop - some.start) > 0)
+            for number, column in enumerate(made):
+                found[first + filled, number] += np.add.reduceat(column, begins[filled]) if len(filled) else 0.0
+        assert found is not None
         return found
 
     def greatest(self, column: Column) -> Floats:

@@ -99,17 +99,18 @@ def _lean(inquiry: GroupedInquiry, columns: tuple[int, ...]) -> LeanedSums | Non
     if known is None or not len(sample) or not len(known.slices) or inquiry.question.where:
         return None
     table, fading = _faded(inquiry, known)
-    factors = _left_of_f(inquiry, table, fading)
-    expanded = (sample.expanded_weights if column == WEIGHT else sample.expanded_events for column in columns)
-    left, whole = [one * factors for one in expanded], []
-    for column in columns:
-        mass = np.where(table.known, fading.height * table.sums[:, column], 0.0) * table.beta
-        whole.append(np.bincount(table.group, mass, inquiry.groups))
-    values = np.stack([total + inquiry.added(one) for total, one in zip(whole, left, strict=True)], axis=1)
+    expanded = [sample.expanded_weights if column == WEIGHT else sample.expanded_events for column in columns]
     pairs = [(one, other) for one in range(len(columns)) for other in range(one, len(columns))]
-    exclusion = sample.exclusion_probabilities
-    spread = [one * exclusion for one in left]
-    covariances = np.stack([inquiry.added(spread[one] * left[other]) for one, other in pairs], axis=1)
+
+    def left_and_squared(some: slice) -> list[Floats]:
+        factors, exclusion = _left_of_f(inquiry, table, fading, some), sample.exclusion_probabilities[some]
+        rest = [one[some] * factors for one in expanded]
+        return [*rest, *(rest[one] * rest[other] * exclusion for one, other in pairs)]
+
+    found = inquiry.added_by_parts(left_and_squared, len(sample), inquiry.bounds())
+    masses = (np.where(table.known, fading.height * table.sums[:, one], 0.0) * table.beta for one in columns)
+    whole = np.stack([np.bincount(table.group, mass, inquiry.groups) for mass in masses], axis=1)
+    values, covariances = whole + found[:, : len(columns)], found[:, len(columns) :]
     more, fewer = _unseen(inquiry, known, table, fading, columns)
     limits = _certain(inquiry, known, table, fading, columns[0])
     return LeanedSums(values, np.zeros_like(values), more, fewer, covariances, *limits)
@@ -120,12 +121,12 @@ def _faded(inquiry: GroupedInquiry, known: KnownTotals) -> tuple[_Table, _Fading
     return table, _fading(table, inquiry)
 
 
-def _left_of_f(inquiry: GroupedInquiry, table: _Table, fading: _Fading) -> Floats:
-    """f of each row, less the mean of f in the slice that has counted it, as often as it has."""
-    factors = np.append(fading.height, 0.0)[table.entry]  # the last is that of rows in no entry
+def _left_of_f(inquiry: GroupedInquiry, table: _Table, fading: _Fading, some: slice = slice(None)) -> Floats:
+    """f of some rows, less the mean of f in the slice that has counted each, as often as it has."""
+    factors = np.append(fading.height, 0.0)[table.entry[some]]  # the last is that of rows in no entry
     if table.counted is not None:
-        factors *= table.counted
-    return np.asarray(np.subtract(inquiry.factors[0].factors, factors, out=factors))
+        factors *= table.counted[some]
+    return np.asarray(np.subtract(inquiry.factors[0].factors[some], factors, out=factors))
 
 
 def leaned_factors(inquiry: GroupedInquiry, known: KnownTotals) -> Floats:
