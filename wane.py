@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -45,6 +46,8 @@ def run() -> None:
     """What the command `wane` runs. A command that only reads has closed all files when it returns: then its process
     ends at once, without freeing everything piece by piece, which takes as long as many an answer."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # half of numpy's import would be starting threads for matrices
+    if _ONLY_READING.intersection(sys.argv[1:2]):
+        gc.disable()  # nothing becomes garbage before it ends, and looking for it takes longer than most imports
     code = main()
     if not _ONLY_READING.intersection(sys.argv[1:2]):
         sys.exit(code)

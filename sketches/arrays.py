@@ -18,6 +18,7 @@ Column = NDArray[Any]  # values: integers, floats or hashes of keys
 Limits = tuple[Floats, Floats, Floats]  # value, lower and upper limit, one entry per as-of time
 
 _Number = TypeVar("_Number", bound=np.generic)
+_ROOM: Final = 62  # bits of a whole number
 _ONE_THREAD: Final = 1 << 18  # products of a matrix product that numpy's library does not deal out to threads
 
 
@@ -41,6 +42,23 @@ def distinct_sorted(column: NDArray[_Number]) -> NDArray[_Number]:
     new = np.ones(len(ordered), np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
     return ordered[new]
+
+
+def stable_order(column: Column) -> Rows:
+    """The order of the numbers, equal ones in the order in which they stand.
+
+    Whole numbers that leave room for the place behind them are sorted with it: a tenth of the time.
+
+    >>> stable_order(np.array([3, 1, 3, -5])).tolist()
+    [3, 1, 0, 2]
+    """
+    if column.dtype.kind not in "iu" or column.dtype.itemsize < np.dtype(np.int32).itemsize or not len(column):
+        return np.argsort(column, kind="stable")
+    least, bits = int(column.min()), len(column).bit_length()
+    if (int(column.max()) - least).bit_length() + bits > _ROOM:
+        return np.argsort(column, kind="stable")
+    above = column.astype(np.int64) - np.int64(least) if column.dtype.kind == "i" else (column - least).astype(np.int64)
+    return np.sort(above << bits | np.arange(len(column))) & ((1 << bits) - 1)
 
 
 def apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Floats, Ints, Rows
+from sketches.arrays import Floats, Ints, Rows, stable_order
 from sketches.errors import IncompatibleError, UnanswerableError
 from sketches.event_rules import Repeats
 from sketches.events import Extremes, Kind, Labels
@@ -72,7 +72,7 @@ def sample_by_source(
     place = np.full(max(int(rows.sources.max(initial=-1)), int(sources.max(initial=-1))) + 1, -1, np.int64)
     place[sources] = np.arange(len(sources))
     of_rows = place[rows.sources]
-    order = np.argsort(of_rows, kind="stable")
+    order = stable_order(of_rows)
     rows = rows.take(order[np.searchsorted(of_rows[order], 0) :])
     probability = inclusion_probabilities(rows, cuts, parameters.bits, each_row=True)
     slices = None if totals is None else KnownTotals(totals.by_source.renumbered(place), totals.hourly)

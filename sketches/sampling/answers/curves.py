@@ -54,7 +54,7 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Floats) -> S
 
     def above(columns: Floats, by: Floats) -> Floats:
         sums = np.zeros((len(sample) + 1, len(columns)))
-        sums[:-1] = np.cumsum((columns[:, sample.by_value] * by)[:, ::-1], axis=1)[:, ::-1].T
+        sums[:-1] = np.cumsum((columns.take(sample.by_value, axis=1) * by)[:, ::-1], axis=1)[:, ::-1].T
         return sums[rows_below]
 
     used = above(np.ones((1, len(sample))), (factors > 0).astype(np.float64))[:, 0].astype(np.int64)

@@ -43,7 +43,7 @@ class _Groups:
 
     def total(self, codes: Rows) -> Total:
         """The totals of some values."""
-        return _total(self.sums[:, codes], self.unseen)
+        return _total(self.sums.take(codes, axis=1), self.unseen)
 
     @cached_property
     def whole(self) -> Total:

@@ -63,7 +63,8 @@ class LeanRows:
     @cached_property
     def weights(self) -> _Columns:
         """What nodes weigh in sums, for all of `_columns`."""
-        return _Columns(*(self.tree.weights(kind) for kind in self._columns(slice(None))))
+        found = iter(self.tree.weights(lambda rows: [one for kind in self._columns(rows) for one in kind]))
+        return _Columns(*([next(found) for _ in kind] for kind in self._columns(slice(0, 0))))
 
     @cached_property
     def masses(self) -> list[Floats]:
@@ -87,12 +88,12 @@ class LeanRows:
 
     def _columns(self, rows: slice | Rows) -> _Columns:
         """Those of some rows."""
-        asked, exclusion = self.asked[:, rows], self.exclusion[rows]
+        asked, exclusion = _of(self.asked, rows), self.exclusion[rows]
         certain = np.where(exclusion == 0.0, asked, 0.0)
         products = [asked[one] * asked[other] * exclusion for one, other in self.pairs]
         mixed: list[Floats] = []
         if self.counted is not None:
-            lost = asked - self.counted[:, rows]
+            lost = asked - _of(self.counted, rows)
             mixed = [(asked[one] * lost[other] + lost[one] * asked[other]) * exclusion for one, other in self.pairs]
         return _Columns([*certain], [*(asked - certain)], products, mixed)
 
@@ -137,7 +138,7 @@ def residuals(rows: LeanRows, cover: Cover, as_of: Ints, decay: Decay, unit: Tim
     """What is left at all as-of times."""
     times, (steps, cells, parts) = len(as_of), cover
     found = _Added(rows, times)
-    weights = _Columns(*([column[:, cells.nodes] for column in kind] for kind in rows.weights))
+    weights = _Columns(*([column.take(cells.nodes, axis=1) for column in kind] for kind in rows.weights))
     found.add(cells.times, cells.factors, cells.heights, weights)
     found.off[:] = [added_by(cells.times, cells.off * mass[cells.nodes], times) for mass in rows.masses]
     for which, numbers in _some(parts):
@@ -154,6 +155,10 @@ def residuals(rows: LeanRows, cover: Cover, as_of: Ints, decay: Decay, unit: Tim
             np.maximum(left[number], 0.0, out=left[number])
     columns = (sums, left, found.certain, found.sampled, np.maximum(found.spreads, 0.0), found.off)
     return Residuals(*(np.ascontiguousarray(column.T) for column in columns))
+
+
+def _of(columns: Floats, rows: slice | Rows) -> Floats:
+    return columns[:, rows] if isinstance(rows, slice) else columns.take(rows, axis=1)
 
 
 def _some(parts: Parts) -> Iterator[tuple[Rows, Rows]]:

@@ -18,7 +18,7 @@ time: each row's part of them is Lagrange's polynomial at its age. `SliceTree.we
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
 
@@ -40,6 +40,7 @@ _NOTHING: Final = 1e-8  # of f of the newest: likewise
 _GROUP: Final = 4  # slices or groups that form a larger group
 _PARTS: Final = 8  # of a slice or of a part that holds many rows
 _FEW_GROUPS: Final = 48  # that need no larger ones
+_AT_ONCE: Final = 1 << 14  # rows that are looked at together: what is computed on the way stays in the cache
 _FEW_ROWS: Final = 64  # that need no parts
 _POSITIONS: Final = np.linspace(0.0, 1.0, 2 * NODES - 1)[:, None]  # from newest to oldest: ages of f, and between them
 _BOOLE: Final = np.array([7.0, 32.0, 12.0, 32.0, 7.0]) / 90.0  # the mean from f at five ages
@@ -169,21 +170,26 @@ class SliceTree:
         """From the oldest time of each node to its newest."""
         return self.ends - self.begins - 1
 
-    def weights(self, columns: Sequence[Floats]) -> list[Floats]:
-        """What all nodes (second axis) weigh in decayed sums of columns over rows, at the three ages (first axis)."""
-        leaves, found = self._leaves, []
-        sizes = self.last[leaves] - self.first[leaves]
-        newest, lengths = self.ends[leaves] - 1, np.maximum(self._lengths[leaves], 1)
-        positions = (np.repeat(newest, sizes) - self.times) / np.repeat(lengths, sizes)
-        families = [(parents, below, self._shares(parents, below)) for parents, below in self._families]
-        for column in columns:
-            weights, linear = np.zeros((NODES, len(self.begins))), column * positions
-            powers = [np.add.reduceat(one, self.first[leaves]) for one in (column, linear, linear * positions)]
-            weights[:, leaves] = product(_FROM_POWERS, np.stack(powers))
-            for parents, below, shares in families:
+    def weights(self, columns: Callable[[slice], Sequence[Floats]]) -> list[Floats]:
+        """What all nodes (second axis) weigh in decayed sums of columns over rows, at the three ages (first axis).
+
+        Columns are made of a few rows after the other.
+        """
+        found = [np.zeros((NODES, len(self.begins))) for _ in columns(slice(0, 0))]
+        for leaves in self._some_leaves:
+            first = self.first[leaves]
+            rows, sizes = slice(first[0], self.last[leaves[-1]]), self.last[leaves] - first
+            newest, lengths = self.ends[leaves] - 1, np.maximum(self._lengths[leaves], 1)
+            positions = (np.repeat(newest, sizes) - self.times[rows]) / np.repeat(lengths, sizes)
+            for weights, column in zip(found, columns(rows), strict=True):
+                linear = column * positions
+                powers = [np.add.reduceat(one, first - rows.start) for one in (column, linear, linear * positions)]
+                weights[:, leaves] = product(_FROM_POWERS, np.stack(powers))
+        for parents, below in self._families:
+            shares = self._shares(parents, below)
+            for weights in found:
                 moved = np.einsum("jic,ic->jc", shares, weights[:, below])
                 weights[:, parents] = np.add.reduceat(moved, self.children[parents] - below.start, axis=1)
-            found.append(weights)
         return found
 
     def sums(self, column: Floats) -> Floats:
@@ -199,6 +205,13 @@ class SliceTree:
         """Nodes with rows and without children, in the order of rows."""
         leaves = np.flatnonzero((self.offspring == 0) & (self.last > self.first))
         return leaves[np.argsort(self.first[leaves], kind="stable")]
+
+    @property
+    def _some_leaves(self) -> list[Rows]:
+        """The leaves, a few after the other: those that begin in the same stretch of rows."""
+        leaves = self._leaves
+        stretch = self.first[leaves] // _AT_ONCE
+        return np.split(leaves, np.flatnonzero(stretch[1:] != stretch[:-1]) + 1) if len(leaves) else []
 
     @property
     def _families(self) -> Iterator[tuple[Rows, slice]]:

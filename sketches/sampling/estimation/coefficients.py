@@ -46,7 +46,7 @@ class Coefficients:
         for known, coefficients in self._latest:
             if known is which:
                 return coefficients
-        found = Coefficients(self.times[which], self.linear[:, which], self.squared[:, which])
+        found = Coefficients(self.times[which], self.linear.take(which, axis=1), self.squared.take(which, axis=1))
         self._latest[:] = [(which, found), *self._latest[:1]]
         return found
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Column, Floats, Ints, Rows, Words
+from sketches.arrays import Column, Floats, Ints, Rows, Words, stable_order
 from sketches.events import Kind, Labels
 from sketches.fields import Fields, Known
 from sketches.predicate import Predicate, Range
@@ -266,13 +266,13 @@ class PoissonSample:
     @cached_property
     def by_value(self) -> Rows:
         """Row numbers in the order of values."""
-        return np.argsort(self.values, kind="stable")
+        return stable_order(self.values)
 
     @cached_property
     def by_group_and_value(self) -> Rows:
         """Row numbers in the order of groups and, within each, of values."""
         assert self.codes is not None
-        return self.by_value[np.argsort(self.codes[self.by_value], kind="stable")]
+        return self.by_value[stable_order(self.codes[self.by_value])]
 
     @cached_property
     def values_by_group(self) -> Floats:
@@ -282,8 +282,7 @@ class PoissonSample:
     @cached_property
     def coefficients_by_group(self) -> Floats:
         """`weight_coefficients` in that order, a row each for certain part, sampled part and variance."""
-        found = np.concatenate([self.weight_coefficients.linear, self.weight_coefficients.squared])
-        return found[:, self.by_group_and_value]
+        return self._in_order(self.by_group_and_value)
 
     @cached_property
     def sorted_values(self) -> Floats:
@@ -296,7 +295,11 @@ class PoissonSample:
     @cached_property
     def coefficients_by_value(self) -> Floats:
         """`weight_coefficients` in the order of values, a row each for certain part, sampled part and variance."""
-        return np.concatenate([self.weight_coefficients.linear, self.weight_coefficients.squared])[:, self.by_value]
+        return self._in_order(self.by_value)
+
+    def _in_order(self, order: Rows) -> Floats:
+        of_weight = self.weight_coefficients
+        return np.concatenate([one.take(order, axis=1) for one in (of_weight.linear, of_weight.squared)])
 
     def blocks(self, stride: int) -> NDArray[np.int32]:
         """For each row the number of its block, where every `stride` rows in the order of values are one block."""

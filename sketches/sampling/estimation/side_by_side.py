@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sketches.arrays import Column
+from sketches.arrays import Column, stable_order
 from sketches.events import Extremes, Kind, Labels
 from sketches.fields import Fields, known_together
 from sketches.sampling.estimation.poisson_sample import PoissonSample
@@ -21,7 +21,7 @@ def sample_of_copies(
     """The rows of the independent copies of one sketch, averaged."""
     probabilities = [copy.inclusion_probabilities() for copy in copies]
     times = np.concatenate([copy.times for copy in copies])
-    order = np.argsort(times, kind="stable") if len(copies) > 1 else np.arange(len(times))
+    order = stable_order(times) if len(copies) > 1 else np.arange(len(times))
     probability = np.concatenate(probabilities)[order]
     strata = [Strata.of(copy, len(copies), extremes) for copy in copies] if extremes.newest is not None else []
     return PoissonSample(
@@ -52,7 +52,7 @@ def side_by_side(parts: Sequence[PoissonSample]) -> PoissonSample:
     if not filled:
         return first
     times = np.concatenate([part.times for part in filled])
-    order = np.argsort(times, kind="stable")
+    order = stable_order(times)
 
     def column(name: str) -> Column:
         return np.concatenate([getattr(part, name) for part in filled])[order]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Floats
+from sketches.arrays import Floats, stable_order
 from sketches.decay.functions import LastEvents
 from sketches.errors import UnanswerableError
 from sketches.estimate import SplitSeries
@@ -29,7 +29,7 @@ def class_shares(inquiry: Inquiry, edges: Floats) -> tuple[Floats, Floats, Float
     if sample.kind is Kind.KEY and len(sample):
         raise UnanswerableError("classes of values need numbers, but these are text")
     codes, classes = np.searchsorted(edges, sample.values, side="right"), len(edges) + 1
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     by_class = replace(sample.take(order), codes=codes[order])
     each = 1.0 - (1.0 - inquiry.confidence) / classes
     complete = np.full(classes, np.iinfo(np.int64).max)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Floats, Ints, Rows, ranges
+from sketches.arrays import Floats, Ints, Rows, ranges, stable_order
 from sketches.changes import Stretch
 from sketches.decay.functions import LastEvents
 from sketches.errors import QuestionError, UnanswerableError
@@ -162,7 +162,7 @@ def split_by_field(askable: AskableSample, name: str) -> SplitSample:
             f"{name} has {len(names):,} different values among the sampled events; at most {_MOST_GROUPS:,} groups are "
             "answered at once: restrict the question to some of them"
         )
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     totals = None if askable.sample.totals is None else askable.sample.totals.by(name, values)
     sample = replace(askable.sample.take(order), codes=codes[order], totals=totals)
     complete = np.full(len(names), np.iinfo(np.int64).max)  # what is complete for all events is so for every group

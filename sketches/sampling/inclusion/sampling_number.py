@@ -81,5 +81,5 @@ def probability_below(limits: Floats, bits: int) -> Floats:
     """
     fraction, power = np.frexp(np.minimum(limits, 1.0))  # fraction in [1/2, 1)
     exponent = np.clip(-power.astype(np.int64), 0, MOST_EXPONENT)
-    steps = np.exp2(mantissa_bits(exponent, bits) + 1.0)
+    steps = np.exp2(mantissa_bits(np.arange(MOST_EXPONENT + 1), bits) + 1.0)[exponent]
     return np.asarray(np.minimum(np.ldexp(np.ceil(fraction * steps) / steps, power), 1.0), np.float64)

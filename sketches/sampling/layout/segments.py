@@ -195,11 +195,12 @@ def _mantissas(hashes: Words, level: Ints, bits: int) -> bytes:
 
 def _read_mantissas(data: memoryview, position: int, level: Ints, bits: int) -> tuple[Words, int]:
     hashes = np.empty(len(level), np.uint64)
-    order = np.argsort(level, kind="stable")
+    order = np.argsort(level.astype(np.uint8), kind="stable")  # bytes are sorted by counting
     counts = np.bincount(level)
     begin = 0
+    widths = mantissa_bits(np.arange(len(counts)), bits).tolist()
     for exponent in np.flatnonzero(counts).tolist():
-        count, width = int(counts[exponent]), int(mantissa_bits(np.array(exponent), bits))
+        count, width = int(counts[exponent]), widths[exponent]
         end = position + bits_size(count, width)
         if end > len(data):
             raise CorruptError("a segment is cut short: bits of its sampling numbers are missing")

@@ -123,4 +123,7 @@ def test_many_rows_of_one_time_are_one_leaf() -> None:
     times = np.repeat([5, 5 + HOUR], 500)
     tree = SliceTree.over(np.array([0, 2 * HOUR]), times, np.ones(1, bool))
     assert ((tree.ends - tree.begins)[tree.offspring == 0] == 1).all()
-    assert tree.weights([np.ones(len(times))])[0].sum(axis=0)[tree.offspring == 0].tolist() == [500.0, 500.0]
+    assert tree.weights(lambda rows: [np.ones(len(times))[rows]])[0].sum(axis=0)[tree.offspring == 0].tolist() == [
+        500.0,
+        500.0,
+    ]
