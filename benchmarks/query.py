@@ -1,18 +1,19 @@
 """What an answer costs once a store is loaded, against exact SQL in DuckDB over the same events as a native table.
 
-    python -m benchmarks.query [--rows 34000000] [--sources 229] [--publish]
+    python -m benchmarks.query [--rows 34000000] [--sources 229] [--kept DIR] [--publish]
 
 Generates the events day by day (30 days, sources of unequal size), samples them as ingest does, commits the sample to a
 store, and inserts the events into a DuckDB table that is sorted by time. The peer runs with 2 threads on warm data, in
 the same process. Both sides take turns, so that a busy machine disturbs both alike, and the medians of some turns
 count. Each of our turns has a decay that was not asked before. Needs 2 GB of disk for 34 million rows; `--publish`
-writes a section of docs/benchmarks.md.
+writes a section of docs/benchmarks.md. What is generated in `--kept` stays there, and is used again.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import statistics
 import sys
@@ -190,6 +191,20 @@ def build(folder: Path, events: int, sources: int = SOURCES) -> Built:
     return Built(events, path, database, names, newest, sample.kept)
 
 
+def built_in(folder: Path, events: int, sources: int) -> Built:
+    """What an earlier run has built in this folder; else it is built now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    known = folder / "built.json"
+    if known.exists():
+        found = json.loads(known.read_text())
+        built = Built(found["events"], folder / "store.duckdb", folder / "events.duckdb", *found["rest"])
+        if (built.events, len(built.names)) == (events, sources):
+            return built
+    built = build(folder, events, sources)
+    known.write_text(json.dumps({"events": events, "rest": [built.names, built.newest, built.kept]}))
+    return built
+
+
 def peer_of(built: Built) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(str(built.database), read_only=True, config={"threads": 2, "memory_limit": "4GB"})
 
@@ -299,11 +314,12 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=34_000_000, help="default 34,000,000")
     options.add_argument("--sources", type=int, default=SOURCES, help=f"default {SOURCES}")
     options.add_argument("--folder", help="where the temporary files go (default: the system's)")
+    options.add_argument("--kept", metavar="DIR", help="where what is generated stays, for the next run")
     options.add_argument("--publish", action="store_true", help="write the section of docs/benchmarks.md")
     chosen = options.parse_args()
     command = f"python -m benchmarks.query --rows {chosen.rows}"
     with tempfile.TemporaryDirectory(prefix="wane-query-", dir=chosen.folder) as folder:
-        text = report(build(Path(folder), chosen.rows, chosen.sources))
+        text = report(built_in(Path(chosen.kept or folder), chosen.rows, chosen.sources))
     if chosen.publish:
         publish("benchmarks.md", "Questions to a store", command, text)
     else:

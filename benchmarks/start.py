@@ -1,17 +1,19 @@
 """From the start of a process to its printed answer: help, and questions to a store that nothing has read before.
 
-    python -m benchmarks.start [--runs 9] [--rows 3000000 34000000] [--before DIR]
+    python -m benchmarks.start [--runs 9] [--rows 3000000 34000000] [--before DIR] [--kept DIR]
 
 Help is measured beside Python itself, and a question to a store as large as the demo's beside a process that only
 imports numpy and DuckDB. With --rows it also generates so many rows (`benchmarks/streams.py`), stores them, and asks
 the same of DuckDB over the Parquet file, in a Python process of its own with 2 threads. --before names a checkout of
 another version, which is then asked the same of the same stores. All processes take turns, so that a busy machine
-disturbs all alike; medians count. Writes a section of docs/benchmarks.md.
+disturbs all alike; medians count. What is generated in --kept stays there, and is used again. Writes a section of
+docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import subprocess
 import sys
@@ -136,17 +138,22 @@ def question_rows(stream: Generated, folder: Path, runs: int, before: Path | Non
 
 
 def build(stream: Generated, folder: Path) -> tuple[Path, Path]:
-    """The store and the Parquet file of a generated stream."""
-    parquet_bytes(stream, folder)
-    store = folder / f"{stream.rows}.duckdb"
-    names = [f"site-{number}" for number in range(stream.sources)]
-    store_of(((batch, names) for batch in stream.batches()), EPOCH, store)
-    return store, folder / "raw.parquet"
+    """The store and the Parquet file of a generated stream, in a folder of its own; those that are there already."""
+    folder /= str(stream.rows)
+    store, raw, done = folder / "store.duckdb", folder / "raw.parquet", folder / "done"
+    if not done.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        parquet_bytes(stream, folder)
+        names = [f"site-{number}" for number in range(stream.sources)]
+        store_of(((batch, names) for batch in stream.batches()), EPOCH, store)
+        done.touch()
+    return store, raw
 
 
-def report(runs: int, sizes: Sequence[int], before: Path | None) -> str:
+def report(runs: int, sizes: Sequence[int], before: Path | None, kept: Path | None) -> str:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = kept or Path(name)
         store, _ = build(DEMO, folder)
         header = ("process", "s", "more than Python alone, s", "before, s")
         about = (
@@ -171,9 +178,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=9, help="processes of each kind (default 9)")
     parser.add_argument("--rows", type=int, nargs="*", default=[], help="sizes to compare with DuckDB over Parquet")
     parser.add_argument("--before", type=Path, help="a checkout of another version, to be measured beside this one")
+    parser.add_argument("--kept", type=Path, metavar="DIR", help="where what is generated stays, for the next run")
     options = parser.parse_args()
-    text = report(options.runs, options.rows, options.before)
-    publish("benchmarks.md", "Start", " ".join(["python -m benchmarks.start", *sys.argv[1:]]), text)
+    text = report(options.runs, options.rows, options.before, options.kept)
+    command = f"python -m benchmarks.start --runs {options.runs} --rows {' '.join(map(str, options.rows))}"
+    publish("benchmarks.md", "Start", command, text)
 
 
 if __name__ == "__main__":
