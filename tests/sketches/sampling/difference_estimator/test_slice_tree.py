@@ -127,3 +127,13 @@ def test_many_rows_of_one_time_are_one_leaf() -> None:
         500.0,
         500.0,
     ]
+
+
+def test_weights_are_made_of_a_few_rows_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = np.sort(np.random.default_rng(2).integers(0, 5 * DAY, 3_000))
+    tree = SliceTree.over(EDGES, times, FILLED)
+    columns = np.stack([np.arange(3_000.0), np.ones(3_000)])
+    at_once = tree.weights(lambda rows: [*columns[:, rows]])
+    monkeypatch.setattr("sketches.sampling.difference_estimator.slice_tree._AT_ONCE", 100)
+    for found, expected in zip(tree.weights(lambda rows: [*columns[:, rows]]), at_once, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)

@@ -36,6 +36,19 @@ def test_every_cell_is_the_answer_of_its_group_and_time(aggregate: str, by: str)
     assert found.confidence == 1 - DELTA
 
 
+@pytest.mark.parametrize("aggregate", ["sum", "mean", "correlated-sum"])
+def test_the_rows_of_a_group_are_added_a_few_after_the_other(aggregate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the rows are cut, inside a group or between two, with groups of one row or none among some."""
+    groups = sampled(stream(1, 3_000, weights=True), 1).by_source(NAMES)
+    question = Question(aggregate, "exp:half_life=6h", tau=300 if aggregate == "correlated-sum" else None)
+    at_once = groups.answer(question)
+    for few in (1, 7, 1_000):
+        monkeypatch.setattr("sketches.sampling.groups.grouped_inquiry._AT_ONCE", few)
+        found = groups.answer(question)
+        for name in ("value", "lower", "upper", "used"):
+            np.testing.assert_allclose(getattr(found, name), getattr(at_once, name), rtol=1e-9)
+
+
 def test_a_grid_needs_times_and_no_window_by_number() -> None:
     groups = sampled(stream(1, 500), 1).by_source(NAMES)
     with pytest.raises(QuestionError, match="at least one time"):
