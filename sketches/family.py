@@ -31,6 +31,7 @@ from sketches.estimate import Curve, Estimate, Series, SplitSeries
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
 from sketches.fields import KnownField
+from sketches.monitoring.readings import Readings, Shape
 from sketches.parts import HourTotals, Parts, SliceLengths
 from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
@@ -69,6 +70,7 @@ class Abilities:
     tells_repeats: bool = False  # knows how often events came, and counts them once or each time, as is asked
     by_source: bool = False  # all sources at once, each with its answer
     joint_lists: bool = False  # the intervals of a list hold all together, not only each by itself
+    watched: bool = False  # has counters by window whose sums over many sites can be watched
 
     @property
     def joins(self) -> bool:
@@ -295,6 +297,16 @@ class Sketch(Askable, SitePart):
     def classes_over_time(cls, askable: Any, question: Question, as_of: ArrayLike, edges: Floats) -> SplitSeries:
         """The share of values in each class between two edges, and beyond them, at many times."""
         raise UnanswerableError(f"the {cls.family} family has no shares of classes of values over time")
+
+    @classmethod
+    def readings(cls, askable: Any, window: Question, value: Any = None) -> Readings:
+        """What the counters hold over a window, or those of one value, for sites to send."""
+        raise UnanswerableError(f"the {cls.family} family has no counters to be watched")
+
+    @property
+    def shape(self) -> Shape:
+        """Of the counters that sites send; refuses settings with which they cannot be watched."""
+        raise UnanswerableError(f"the {self.family} family has no counters to be watched")
 
     def moved(self, sketches: Sequence[tuple[str, Sketch]]) -> tuple[Self, list[int]]:
         """The sketch with what `earlier` ones hold, each with its source, and the numbers of those that lack events.

@@ -46,6 +46,7 @@ ABILITIES: Final = Abilities(
     columns=frozenset({"value"}),
     last_events=True,
     joint_lists=True,
+    watched=True,
 )
 RESTRICTED: Final = frozenset(
     {"sum", "count", "range-sum", "correlated-sum", "correlated-count"}

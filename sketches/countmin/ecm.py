@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from sketches.countmin.expected_widths import ecm_width
 from sketches.countmin.log_bytes import ENTRIES_FORMAT, Aggregate, read_counters, write_laid_out, write_logs
 from sketches.countmin.randomised_waves import Waves, capacity
 from sketches.countmin.window_logs import Basis, Logs, refuse_more, room
+from sketches.countmin.window_readings import readings_of, shape_of
 from sketches.decay.functions import LastEvents
 from sketches.encoding.bodies import read_head, write_head
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Writer, seal
@@ -35,6 +36,7 @@ from sketches.errors import CorruptError, IncompatibleError, UnanswerableError
 from sketches.estimate import Estimate, Series
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Sketch
+from sketches.monitoring.readings import Readings, Shape
 from sketches.papers import ECM_SKETCHES
 from sketches.promise import Built, Promise
 from sketches.question import NEEDS_ORDER, Counting, Question
@@ -217,6 +219,14 @@ class Ecm(Sketch):
     def series(self, question: Question, as_of: ArrayLike, *, other: Ecm | None = None) -> Series:
         """The same question at many as-of times."""
         return self.counters.series(question, as_of, other=None if other is None else other.counters)
+
+    @classmethod
+    def readings(cls, askable: AskableCounters, window: Question, value: Any = None) -> Readings:
+        return readings_of(askable, window, value)
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self.parameters)
 
     def to_bytes(self) -> bytes:
         writer = Writer()
