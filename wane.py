@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dashboard import PORT
 from dashboard.api.options import SERVE, add_serve_options
 from dashboard.boards.options import BOARD, add_board_commands
 from dashboard.options import access_of
 from dashboard.options import add_options as add_dashboard_options
+from demo.options import DEMO, add_demo_options
 from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
 from sketches.question_options import seconds
@@ -97,21 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     _dashboard_options(commands)
     add_serve_options(_command(commands, *SERVE))
     add_board_commands(_command(commands, *BOARD))
-    demo = _command(
-        commands,
-        "demo",
-        "generate calls and sensor readings, ingest them with Spark, ask, and open the dashboard",
-        "wane demo --folder try",
-    )
-    demo.add_argument(
-        "--folder", default="wane-demo", metavar="DIR", help="a new folder for data and store (default wane-demo)"
-    )
-    demo.add_argument("--calls", type=_positive, default=400_000, help="number of calls (default 400000)")
-    demo.add_argument("--seed", type=int, default=1, help="seed of the generated data (default 1)")
-    demo.add_argument("--end", metavar="T", help="when the data ends, like 2026-01-31T12:00 (default: now)")
-    demo.add_argument("--master", metavar="URL", help="Spark master (default local[*])")
-    demo.add_argument("--no-dashboard", action="store_true", help="do not open the dashboard at the end")
-    demo.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the dashboard's port (default {PORT})")
+    demo = _command(commands, *DEMO)
+    add_demo_options(demo)
     demo.set_defaults(run=_demo)
     decay = _command(commands, "decay", "show the weight of events by their age", "wane decay poly:alpha=1.5,unit=1m")
     known = "  ".join(EXAMPLES.values()).replace("%", "%%")
@@ -237,13 +224,6 @@ def _command(
     return commands.add_parser(
         name, help=text, description=f"{text}. {more}".rstrip(". "), epilog=f"example: {example}"
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 50_000_000:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and 50,000,000")
-    return number
 
 
 def _compact(options: argparse.Namespace) -> None:

@@ -50,8 +50,7 @@ _ONE_EPOCH: Final = 1 << 62  # longer than a stream: segments then end where the
 class Sample(SiteSample, Sketch):
     """Duplicate-insensitive, mergeable sample of a stream that answers every aggregate under any decay.
 
-    Question: any aggregate of `sketches.question`, under any decay function, at any as-of time, chosen at query time,
-    of all sources or of some.
+    Question: any aggregate of `sketches.question`, under any decay, as of any time, of all sources or of some.
 
     Guarantee: a stretch of time that holds at least a sixteenth (`detail`) of the events (for sums: of the weight) that
     have come since it began is answered within ε for all sources together, with probability 1 - δ over the seed, and so
