@@ -24,7 +24,7 @@ from ingest.driver.files.input_files import FoundFile, unchanged
 from ingest.driver.progress import Progress
 from ingest.driver.reading import ParquetReading, SparkReading, read_parquet, read_with_spark
 from ingest.driver.session.shipping import on_workers
-from ingest.driver.session.spark import JobError, first_line
+from ingest.driver.session.spark import JobError, first_line, java_reached
 from ingest.executor.columns import Conversion
 from ingest.executor.tally import Tally
 from ingest.executor.worker import merge
@@ -55,6 +55,7 @@ class SketchedFiles:
     unreadable: Mapping[str, str]
 
 
+@java_reached()
 def sketch_files(
     settings: StreamSettings,
     files: Sequence[FoundFile],

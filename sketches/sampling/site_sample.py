@@ -55,7 +55,14 @@ class SiteSample(SitePart):
                 merged, waiting = _together(merged, waiting), []
         merged = _together(merged, waiting)
         counted = [(one.totals, one._numbers(merged.names), one.extremes.newest or 0) for one in tallies]
-        return replace(merged, totals=RowTotals.union(counted, merged.parameters.unit, len(merged.rows)))
+        lost = merged.rows.fields.contested | _given_up(held)
+        return replace(merged, totals=RowTotals.union(counted, merged.parameters.unit, len(merged.rows), lost))
+
+
+def _given_up(held: Sample | None) -> Set[str]:
+    """The fields whose totals were given up before: copies at two sites may have differed, which neither knows of."""
+    totals = None if held is None else held.totals
+    return {name for name, one in totals.by_field.items() if one.given_up} if totals is not None else set()
 
 
 def _together(merged: Sample | None, fresh: Sequence[Sample]) -> Sample:

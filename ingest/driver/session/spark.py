@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -102,6 +103,17 @@ def spark_session(
             if not others:
                 with suppress(Exception):  # where the JVM is gone, there is nothing to stop
                     session.stop()
+
+
+@contextmanager
+def java_reached() -> Iterator[None]:
+    """Raise `JobError` where the block cannot reach Spark's Java any more: py4j and sockets have own errors."""
+    try:
+        yield
+    except Py4JJavaError:  # Java is there, and told of an error
+        raise
+    except (Py4JError, ConnectionError) as error:
+        raise JobError("Spark's Java cannot be reached any more: somebody ended it, or memory ran out") from error
 
 
 def first_line(error: BaseException) -> str:

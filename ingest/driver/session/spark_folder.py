@@ -2,7 +2,8 @@
 
 It goes with the run. Where a run was killed, the next one removes it, and ends the Java that the run had begun to
 start: that would not find its folder, and stay. A lock tells whether a run still lives: the operating system drops it
-when its process ends, however it ends.
+when its process ends, however it ends. What ends with a run may write for a moment longer, so the lock goes last: as
+long as it is there, a later run removes the rest.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,20 +22,23 @@ from typing import Final
 _PREFIX: Final = "wane-spark-"
 _LOCK: Final = "lock"
 _TOLD: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_ATTEMPTS: Final = 20
+_PAUSE: Final = 0.1  # seconds between them
+_BEGINNING: Final = 60.0  # seconds that a folder may be without a lock, which takes a run some microseconds
 
 
 @contextmanager
 def spark_folder() -> Iterator[Path]:
     """A new folder that ends with the block; those of runs that were killed are removed first."""
     _remove_left()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield folder
-        finally:
-            os.close(handle)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        _remove(folder)
+        os.close(handle)
 
 
 @contextmanager
@@ -57,13 +62,38 @@ def _end_processes_of(folder: Path) -> None:
 
 def _remove_left() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # somebody else's, or one that just begins: it has no lock yet
+        with suppress(OSError):  # somebody else's, or gone meanwhile
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
-            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                if time.time() - folder.stat().st_mtime > _BEGINNING:
+                    _remove(folder)
+                continue
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _end_processes_of(folder)
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
             finally:
                 os.close(handle)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, its lock last; where something goes on writing to it, the rest and the lock stay."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE)
+        with suppress(OSError):
+            left = [entry for entry in folder.iterdir() if entry.name != _LOCK]
+            for entry in left:
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink(missing_ok=True)
+            if not any(entry.name != _LOCK for entry in folder.iterdir()):
+                (folder / _LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+                return
+        if not folder.exists():
+            return

@@ -61,6 +61,26 @@ EVENTS: Final = Quantity(ROWS)
 WEIGHTS: Final = Quantity(WEIGHT)
 
 
+class Unseen(NamedTuple):
+    """What an event that was not kept may leave of f and of g, the mean of f that totals count for each of its rows:
+    at most `most`·f - `once`·g, and at least `least`·f - `often`·g, for each time that an event can count."""
+
+    most: float
+    once: float
+    least: float
+    often: float
+
+    @classmethod
+    def of(cls, sample: PoissonSample, known: KnownTotals, *, restricted: bool = False) -> Unseen:
+        if restricted:
+            return cls(1.0, 0.0, 0.0, most_rows(sample, known))
+        if known.of_field and sample.counts_rows:  # copies that differ: all count, or none does, and totals have some
+            came = float(sample.most_rows)
+            differ = max(came, _LEAST_ROWS)
+            return cls(differ / came, 1.0 / came, 0.0, (differ - 1.0) / came)
+        return cls(1.0, 1.0, 1.0, most_rows(sample, known))
+
+
 class LeanedSums(NamedTuple):
     """At each as-of time, for each quantity: the sum, how far it may be off but for chance, the most that an unseen
     event could add and take away; and the covariances of what chance does, by pairs."""
@@ -125,7 +145,7 @@ class Leaning:
     unknown: Flags  # whether something in it is unknown
     filled: Flags  # whether rows came in it
     largest: Floats  # for each quantity the largest design weight times size of an event in it
-    repeated: float  # the most rows that an event may have come in that was not kept
+    left: Unseen
     beta: float
     restricted: bool
     certain: bool  # no row repeats, and no event can take away from a sum
@@ -162,11 +182,12 @@ class Leaning:
         heights, newest, oldest = steps.heights, steps.newest, steps.oldest
         unknown = self.unknown[steps.nodes]
         there = unknown | self.filled[steps.nodes]
-        above = np.where(unknown, newest, newest if self.restricted else newest - self.beta * heights)
-        below = self.repeated * self.beta * heights - (0.0 if self.restricted else oldest)
+        left = self.left
+        above = np.where(unknown, newest, left.most * newest - left.once * self.beta * heights)
+        below = left.often * self.beta * heights - left.least * oldest
         found = np.zeros((2, times, len(self.largest)))
-        for left, columns in zip((above, below), found, strict=True):
-            side = np.where(there, np.maximum(left, 0.0), 0.0)
+        for most, columns in zip((above, below), found, strict=True):
+            side = np.where(there, np.maximum(most, 0.0), 0.0)
             for number, largest in enumerate(self.largest):
                 np.maximum.at(columns[:, number], steps.times, side * largest[steps.nodes])
         return found[0], found[1]
@@ -243,7 +264,7 @@ def _lean(
         of_groups(np.logical_or, unknown),
         of_groups(np.logical_or, filled),
         of_groups(np.maximum, largest),
-        most_rows(sample, known),
+        Unseen.of(sample, known, restricted=inside is not None),
         beta,
         inside is not None,
         certain,

@@ -14,7 +14,7 @@ import numpy as np
 from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
 from sketches.records import dataclass
 from sketches.sampling.difference_estimator.leaned_answers import ENOUGH, ROUNDING
-from sketches.sampling.difference_estimator.leaning import LeanedSums, most_rows
+from sketches.sampling.difference_estimator.leaning import LeanedSums, Unseen
 from sketches.sampling.estimation.inquiry import Estimates
 from sketches.sampling.estimation.intervals import Total
 from sketches.sampling.estimation.poisson_sample import PoissonSample
@@ -202,9 +202,9 @@ def _unseen(
 ) -> tuple[Floats, Floats]:
     """The most that an unseen event could add to each sum, and take away from it."""
     height = table.beta * fading.height
-    above = np.where(table.known, np.maximum(fading.newest - height, 0.0), fading.newest)
-    repeated = most_rows(inquiry.sample, known) * height
-    below = np.where(table.known, np.maximum(repeated - fading.oldest, 0.0), 0.0)
+    may = Unseen.of(inquiry.sample, known)
+    above = np.where(table.known, np.maximum(may.most * fading.newest - may.once * height, 0.0), fading.newest)
+    below = np.where(table.known, np.maximum(may.often * height - may.least * fading.oldest, 0.0), 0.0)
     found = np.zeros((2, inquiry.groups, len(columns)))
     first = np.flatnonzero(np.append(True, table.group[1:] != table.group[:-1]))
     for number, column in enumerate(columns):

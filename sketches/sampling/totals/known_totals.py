@@ -27,6 +27,7 @@ class KnownTotals(NamedTuple):
     classes: SliceTotals | None = None
     fields: Mapping[str, FieldTotals] = MappingProxyType({})
     unique: bool = False  # no row repeats
+    of_field: bool = False  # of some values of a field, in which copies of an event may differ
 
     def where(self, predicate: Predicate) -> KnownTotals | None:
         """Those of the events that satisfy a predicate on one field alone, of which they are known."""
@@ -46,7 +47,7 @@ class KnownTotals(NamedTuple):
         return self._of(found.slices.renumbered(np.array(numbers, np.int64)))
 
     def _of(self, slices: SliceTotals) -> KnownTotals:
-        return KnownTotals(slices, self.hourly, unique=self.unique)
+        return KnownTotals(slices, self.hourly, unique=self.unique, of_field=True)
 
     def largest_between(self, edges: Ints, base: float, least: float, greatest: float) -> Floats:
         """How far from a base values may be from each edge to the next; what all values lie between is given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,12 +23,13 @@ from ingest.driver import job
 from ingest.driver.configuration.settings import read_settings
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
+from ingest.driver.session import spark_folder as sparks_folder
 from ingest.driver.session.spark_folder import spark_folder, temporary_files_in
 from ingest.driver.session.stopping import Stopped, kept_handlers, stoppable
 from ingest.driver.stream_work import StreamWork
 from sketches.errors import WaneError
 from store import Run, Store
-from store.writing import transaction
+from store.writing import transaction, turns
 from tests.support.paths import ROOT
 from tests.support.stores import parts, run_of
 from tests.support.streams import STREAMS
@@ -78,9 +80,11 @@ def test_no_half_of_the_streams_is_committed(
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.parametrize(("place", "too_late"), [("write_ledger", False), ("settle", True)])
+@pytest.mark.parametrize(
+    ("module", "place", "too_late"), [(transaction, "write_ledger", False), (turns, "settle", True)]
+)
 def test_a_signal_while_the_store_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, place: str, *, too_late: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, module: Any, place: str, *, too_late: bool
 ) -> None:
     """What is not committed yet is taken back; what is committed is no failure: the run ends as if nothing had come."""
     (tmp_path / "raw").mkdir()
@@ -90,13 +94,13 @@ def test_a_signal_while_the_store_is_written(
     monkeypatch.setattr(
         job, "_ingest", lambda work, *_: run_of(parts({"a": STREAMS["late"](10, 1)}), stream=work.settings.name)
     )
-    written = getattr(transaction, place)
+    written = getattr(module, place)
 
     def struck(*given: Any, **more: Any) -> None:
         os.kill(os.getpid(), number)
         written(*given, **more)
 
-    monkeypatch.setattr(transaction, place, struck)
+    monkeypatch.setattr(module, place, struck)
     with nullcontext() if too_late else pytest.raises(Stopped):
         done = job.run(read_settings(tmp_path / "wane.toml"), RunOptions(), Progress(quiet=True))
         assert (done.generation, done.exit_code) == (1, 0)
@@ -207,3 +211,44 @@ def test_the_next_run_clears_what_a_killed_one_left(tmp_path: Path, monkeypatch:
     assert not living.exists()
     assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", "wane-spark-link", "wane-spark-begins"}
     assert (tmp_path / "elsewhere/lock").exists()
+
+
+def test_what_writes_after_a_run_has_ended_leaves_nothing_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something of the run that takes a while to end makes folders while they are removed: the run tries again; where
+    that does not help, the lock stays, and the next run removes the rest."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    removed, rmtree = list[str](), shutil.rmtree
+
+    def made_again(path: Path, **options: Any) -> None:
+        rmtree(path, **options)
+        removed.append(path.name)
+        if len(removed) < 3:
+            path.mkdir()
+
+    monkeypatch.setattr(shutil, "rmtree", made_again)
+    with spark_folder() as folder:
+        (folder / "blockmgr-1").mkdir()
+    assert removed == ["blockmgr-1"] * 3
+    assert not folder.exists()
+    monkeypatch.setattr(sparks_folder, "_ATTEMPTS", 1)
+    removed.clear()
+    with spark_folder() as folder:
+        (folder / "blockmgr-2").mkdir()
+    assert {entry.name for entry in folder.iterdir()} == {"lock", "blockmgr-2"}
+    removed += ["", ""]  # it has ended
+    with spark_folder():
+        assert not folder.exists()
+
+
+def test_a_folder_without_a_lock_is_removed_once_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was killed before it had its lock; one that begins just now is left alone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, new = tmp_path / "wane-spark-old", tmp_path / "wane-spark-new"
+    for folder in (old, new):
+        (folder / "tmp1").mkdir(parents=True)
+    os.utime(old, (time.time() - 120, time.time() - 120))
+    with spark_folder():
+        assert not old.exists()
+        assert new.exists()
