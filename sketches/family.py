@@ -61,7 +61,7 @@ class Abilities:
     columns: frozenset[str] = frozenset()  # of events, by which a predicate can restrict an answer
     fields: bool = False  # further columns of events: restricts, compares and sums by them
     any_predicate: bool = False  # not only ranges of these columns and one text
-    mean_threshold: bool = False  # a threshold τ that is the mean of the values
+    any_threshold: bool = False  # a threshold τ that is the mean of the values, and quantiles above any τ
     last_events: bool = False  # windows of the newest events by number
     past: bool = True  # as of times before the newest event
     fixed_decay: bool = False  # answers only under the decay that it was built for
@@ -85,7 +85,7 @@ class Abilities:
             return "answers no rates per second: a store does, which knows when its stream began"
         if question.of_value and not self.of_value:
             return f"does not answer {question.aggregate} of the value, only of the weight"
-        if question.compared != "value" and not self.fields:
+        if (question.compared != "value" or (question.ranks_above and question.ranked != "value")) and not self.fields:
             return f"knows values and weights by themselves, and does not answer {question.aggregate} of {question.of}"
         if question.fields and not self.fields:
             return f"keeps no fields, and so knows nothing of {' and '.join(sorted(question.fields))}"
@@ -96,8 +96,9 @@ class Abilities:
             return f"selects events only by ranges of numbers and by one text, not where {question.where.words()}"
         if not self.any_predicate and question.share:
             return f"has the share of a closed range of values, not of events where {question.share.words()}"
-        if question.threshold is not None and question.threshold.phi is None and not self.mean_threshold:
-            return "has no mean of the values to set a threshold by"
+        unusual = question.threshold is not None and (question.threshold.phi is None or question.ranks_above)
+        if unusual and not self.any_threshold:
+            return "has no mean of the values to set a threshold by, and no quantile above a threshold"
         if question.threshold is not None and question.threshold.own and not self.by_source:
             return f"answers for no groups, of which {question.tau} would be"
         if isinstance(question.decay, LastEvents) and not self.last_events:

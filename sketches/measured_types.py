@@ -30,6 +30,9 @@ def fitting(question: Question, type_of_column: Callable[[str], ColumnType]) -> 
     if question.aggregate in NEEDS_ORDER and held is ColumnType.TEXT:
         raise UnanswerableError(f"{question.aggregate} needs ordered values, but {_what(compared, held)}")
     given = [name for name in ("value", "tau", "low", "high") if isinstance(getattr(question, name), int | float)]
+    if question.ranks_above and type_of_column(question.ranked) is ColumnType.TEXT:
+        what = _what(question.ranked, ColumnType.TEXT)
+        raise UnanswerableError(f"{question.aggregate} needs ordered values, but {what}")
     if question.aggregate in NEEDS_ORDER and held is ColumnType.BOOLEAN and (given or question.aggregate == "rank"):
         raise UnanswerableError(
             f"{question.aggregate} compares {compared} with a number, but it is true or false: ask for the frequency "

@@ -104,7 +104,8 @@ _TAKEN: Final = {  # the types of what is compared
 }
 _MOST_SHARES: Final = 1_000
 _ONE_SHARE: Final = "aggregate 'selectivity' is the share of one thing"
-_ABOVE: Final = frozenset({"sum", "count", "mean"})  # aggregates over what is above a threshold that is an aggregate
+_ABOVE: Final = frozenset({"sum", "count", "mean"})  # aggregates over what is above a threshold
+_QUANTILES: Final = frozenset({"quantile", "median"})  # and these, where the threshold is itself an aggregate
 
 
 class DecayOrText:
@@ -237,8 +238,8 @@ class Question:
         if not self.where.thresholds:
             return
         threshold = honest_threshold(self.where)
-        if self.aggregate not in _ABOVE or self.tau is not None:
-            raise QuestionError(f"{threshold}: {HONEST}, with sum, count and mean and without tau")
+        if self.aggregate not in _ABOVE | _QUANTILES or self.tau is not None:
+            raise QuestionError(f"{threshold}: {HONEST}, with sum, count, mean, quantile and median and without tau")
         self._set_threshold(threshold)
         object.__setattr__(self, "where", self.where.without(threshold))
 
@@ -262,7 +263,9 @@ class Question:
             if name in ("phi", "top"):
                 raise QuestionError(f"{name} goes with {', '.join(sorted(measured))}, not with {self.aggregate!r}")
             if name == "tau" and isinstance(given, str):
-                sums = ", ".join(sorted({*_ABOVE, *measured}))
+                if self.aggregate in _QUANTILES:
+                    continue
+                sums = ", ".join(sorted({*_ABOVE, *_QUANTILES, *measured}))
                 raise QuestionError(f"tau={given!r} goes with {sums}, not with {self.aggregate!r}")
             where = where.and_also(_restriction(name, given))
             object.__setattr__(self, name, None)
@@ -313,10 +316,20 @@ class Question:
         """The column that it ranks, or compares with tau: the value, unless another takes its place."""
         if self.tau_of is not None:
             return self.tau_of
-        takes_its_place = self.aggregate in _RANKED and self.of is not None
+        takes_its_place = self.aggregate in _RANKED and self.of is not None and not self.ranks_above
         if self.sums:
             takes_its_place = self._sums_a_field and self.threshold is None
         return self.of if takes_its_place and self.of is not None else "value"
+
+    @property
+    def ranks_above(self) -> bool:
+        """Whether it is a quantile of what lies above a threshold that is an aggregate."""
+        return self.aggregate in _QUANTILES and isinstance(self.tau, str)
+
+    @property
+    def ranked(self) -> str:
+        """The column that a quantile is of."""
+        return self.of or "value"
 
     @property
     def threshold(self) -> Threshold | None:

@@ -68,8 +68,9 @@ def _counting(question: Question, weighted: bool, counted: str) -> str:
 
 
 def _subject(question: Question, names: Names, counted: str) -> str:
-    value, summed = names.of(question.compared), names.of(question.measured)
+    value, summed, ranked = names.of(question.compared), names.of(question.measured), names.of(question.ranked)
     tau = _tau(question)
+    above = f" where {value} is at least {tau}" if question.ranks_above else ""
     match question.aggregate:
         case "sum" | "mean":
             return f"the {question.aggregate} of {summed}"
@@ -87,10 +88,10 @@ def _subject(question: Question, names: Names, counted: str) -> str:
         case "correlated-count":
             return f"the number of {counted} where {value} is at least {tau}"
         case "median":
-            return f"the median of {value}"
+            return f"the median of {ranked}{above}"
         case "quantile":
             shares = ", ".join(f"{phi:g}" for phi in question.phis or (question.phi or 0.0,))
-            return f"the {shares} quantile{'s' if question.phis else ''} of {value}"
+            return f"the {shares} quantile{'s' if question.phis else ''} of {ranked}{above}"
         case "selectivity" if question.share:
             return f"the share of {counted} where {question.share.words()}"
         case "selectivity" if question.tau is not None:

@@ -83,7 +83,7 @@ def _measured(question: Question) -> str:
     if question.sums:
         return _column(question.measured)
     if question.aggregate in ("median", "quantile"):
-        return _column(question.compared)
+        return _column(question.ranked)
     if question.aggregate in ("count", "correlated-count", "self-join", "inner-product"):
         return "weight" if question.by_weight else "events"
     return "share"

@@ -314,8 +314,9 @@ class AskableSample(Askable):
 def _measured(sample: PoissonSample, question: Question) -> PoissonSample:
     """The sample with the column that a question compares in the place of the value, and what it sums beside it."""
     found = sample.compared_by(question.compared)
-    if question.of_value and question.measured != question.compared:
-        found = with_measures(found, question.measured, of_which_known(sample, question.compared))
+    beside = question.measured if question.of_value else question.ranked if question.ranks_above else question.compared
+    if beside != question.compared:
+        found = with_measures(found, beside, of_which_known(sample, question.compared))
     return found
 
 

@@ -68,7 +68,7 @@ class EpochSample(Sketch):
         of_value=True,
         columns=COLUMNS,
         any_predicate=True,
-        mean_threshold=True,
+        any_threshold=True,
         last_events=True,
         curves=True,
         forgives_repeats=True,

@@ -85,6 +85,8 @@ def width(question: Question, built: Built, variance: float, there: float, left:
         z = -float(ndtri(delta / (2.0 * _LISTED)))
         return min(1.0, 2.0 * z * math.sqrt(share * (1.0 - share) * variance) + few * variance)
     if aggregate in ("quantile", "median"):
+        if (threshold := question.threshold) is not None:  # of the events above it, and it is blurred itself
+            variance *= _THRESHOLDS**2 / max(1.0 - (0.5 if threshold.phi is None else threshold.phi), 0.001)
         return min(1.0, _QUANTILES * 2.0 * z * math.sqrt(share * (1.0 - share) * variance) + few * variance)
     blurred = _THRESHOLDS if question.threshold is not None else 1.0
     if aggregate in ("selectivity", "rank", "frequency", "range-frequency"):

@@ -86,7 +86,7 @@ class Sample(SiteSample, Sketch):
         columns=COLUMNS,
         fields=True,
         any_predicate=True,
-        mean_threshold=True,
+        any_threshold=True,
         last_events=True,
         curves=True,
         forgives_repeats=True,

@@ -267,7 +267,8 @@ class Exact:
         match asked.question.aggregate:
             case "quantile" | "median":
                 assert asked.question.phi is not None
-                [value] = self._quantiles(asked, [asked.question.phi])
+                above = self._threshold(asked) if asked.question.ranks_above else None
+                [value] = self._quantiles(asked, [asked.question.phi], above=above)
                 return math.nan if value is None else value * self._unit_of(asked)
             case "variance" | "stddev":
                 return self._spread(asked)
@@ -306,7 +307,7 @@ class Exact:
 
     def _unit_of(self, asked: Asked) -> float:
         """What one is of that a question ranks: weights are ranked in steps."""
-        return float(self.raw.weight_step) if asked.question.compared == "weight" else 1.0
+        return float(self.raw.weight_step) if asked.ranked == "weight" else 1.0
 
     def _weighed_time(self, asked: Asked) -> float:
         """The time since the first event of the stream, in seconds, as the decay weighs it."""
@@ -339,18 +340,20 @@ class Exact:
             found = summed / counted if counted else None
         return found if found is None or threshold.factor == 1 else found * threshold.factor
 
-    def _quantiles(self, asked: Asked, phis: Sequence[float], *, everything: bool = False) -> list[float | None]:
-        """The smallest values whose cumulated share reaches each phi, of the events of the question or of all.
-
-        Cumulated in 80 bits, in the order of values; weights are in steps.
-        """
-        if asked.question.compared == "value":
+    def _quantiles(
+        self, asked: Asked, phis: Sequence[float], *, everything: bool = False, above: float | None = None
+    ) -> list[float | None]:
+        """The smallest values whose share, cumulated in 80 bits, reaches each phi, of the question's events (above τ)
+        or of all; weights in steps."""
+        inside = Condition() if above is None else measured(asked.question, self.columns, above)
+        if asked.question.compared == "value" and above is None:
             self._execute(f"CREATE TABLE IF NOT EXISTS {asked.table}_by_value AS FROM {asked.table} ORDER BY v")
             query = f"SELECT v, {asked.counted} * f AS mass FROM ({asked.faded('_by_value', everything=everything)})"
         else:
             faded = asked.faded(everything=everything)
-            query = f"SELECT {asked.x} AS x, {asked.counted} * f AS mass FROM ({faded}) ORDER BY x"
-        found = self._open.sql(query, params=self._parameters(asked)).to_arrow_table()
+            x = asked.x if everything else asked.columns.number(asked.ranked)
+            query = f"SELECT {x} AS x, {asked.counted} * f AS mass FROM ({faded}) WHERE {inside.sql} ORDER BY x"
+        found = self._open.sql(query, params=self._parameters(asked) | inside.values).to_arrow_table()
         values, masses = (np.from_dlpack(column.combine_chunks()) for column in found.columns)
         cumulated = np.cumsum(masses, dtype=np.longdouble)
         if len(cumulated) == 0 or cumulated[-1] <= 0:

@@ -42,9 +42,15 @@ class Asked:
         return self.columns.number(self.question.compared)
 
     @property
+    def ranked(self) -> str:
+        """The column that a quantile is of."""
+        return self.question.ranked if self.question.ranks_above else self.question.compared
+
+    @property
     def known(self) -> str:
         """Where what it compares, and what it sums, is known: other events are left out."""
         names = {self.question.compared} | ({self.question.measured} if self.question.sums else set())
+        names |= {self.ranked}
         names |= {name for name in (self.question.of, self.question.per) if name in self.question.fields}
         return self.columns.known(sorted(names))
 

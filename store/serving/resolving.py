@@ -150,7 +150,7 @@ def _power(question: Question) -> int:
     if question.aggregate in ("count", "correlated-count"):
         return int(question.by_weight)
     if question.aggregate in ("quantile", "median"):
-        return int(question.compared == "weight")
+        return int(question.ranked == "weight")
     return 2 * int(question.by_weight) if question.aggregate in ("self-join", "inner-product") else 0
 
 

@@ -491,7 +491,7 @@ class Chooser:
     def _tau(self) -> float | str:
         if self.rng.random() < 0.5:
             return self._value()  # type: ignore[no-any-return]
-        means = ("mean", "1.5*mean") if self.family.abilities.mean_threshold else ()
+        means = ("mean", "1.5*mean") if self.family.abilities.any_threshold else ()
         return str(pick(self.rng, ("median", "q0.9", "q0.1", "2*median", "0.5*q0.75", *means)))
 
     def _value(self) -> Any:

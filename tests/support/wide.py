@@ -276,7 +276,8 @@ def _ratio(part: float, whole: float) -> float:
 
 def _quantile(wide: Wide | _Some, question: Question, f: Any, about: Any) -> float:
     assert question.phi is not None
-    return quantile(wide.column(question.compared).astype(np.float64), np.where(about, f, 0.0), question.phi)
+    ranked = question.ranked if question.ranks_above else question.compared
+    return quantile(wide.column(ranked).astype(np.float64), np.where(about, f, 0.0), question.phi)
 
 
 _ANSWERS: dict[str, Callable[[Wide | _Some, Question, Any, Any], float]] = {
@@ -367,7 +368,9 @@ def _random_question(wide: Wide, rng: np.random.Generator, grouped: bool) -> Que
             compared = str(rng.choice([name for name in wide.numbers if name != "weight"]))
             term = Predicate.parse(f"{compared} >= median({compared})", columns)
             common["where"] = where.and_also(term)  # median() over all events, before the other terms
-            aggregate = str(rng.choice(["sum", "mean", "count"]))
+            aggregate = str(rng.choice(["sum", "mean", "count", "quantile"]))
+            if aggregate == "quantile":
+                return Question(aggregate, decay, of=number, phi=float(rng.choice([0.1, 0.5, 0.9])), **common)
             return Question(aggregate, decay, of=None if aggregate == "count" else number, **common)
         case "share":
             share = Predicate.parse(random_term(wide, rng), columns)

@@ -68,6 +68,8 @@ def quantile_curve(inquiry: Inquiry, shares: ArrayLike) -> Curve:
     _check(inquiry, phis, "shares")
     if ((phis <= 0) | (phis >= 1)).any():
         raise QuestionError("shares must lie strictly between 0 and 1")
+    if inquiry.question.threshold is not None:
+        raise UnanswerableError(f"a curve cannot be drawn of the events above an aggregate ({inquiry.question.tau})")
     cumulated = sweep(inquiry.sample, inquiry.decay, int(inquiry.as_of[0]))
     if len(inquiry.sample) == 0 or cumulated[0, -1] + cumulated[1, -1] <= 0:
         nothing = np.full(len(phis), np.nan)

@@ -1,4 +1,4 @@
-"""Sums, counts, means and shares over the values above a threshold τ that is itself an aggregate.
+"""Sums, counts, means, shares and quantiles over the values above a threshold τ that is itself an aggregate.
 
 τ is a multiple of a quantile or of the mean of all values and so has an interval of its own. For a quantile itself, of
 all events that are asked about, `answers.above_quantile` knows more. Else half of the error probability goes
@@ -15,10 +15,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Ints, ranges
+from sketches.arrays import Flags, Floats, Ints, Rows, apart, ranges
 from sketches.errors import UnanswerableError
 from sketches.sampling.answers.above_quantile import AboveQuantile, Around, counts_above, largest_ties
 from sketches.sampling.answers.cuts import Cuts, cuts_of
+from sketches.sampling.answers.quantiles_above import Ranking, quantiles_above
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.horvitz_thompson import FEW_TIMES, MOST_ERROR, Sums, sums_by_row
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
@@ -47,6 +48,8 @@ def above_threshold(inquiry: Inquiry, threshold: Threshold) -> Estimates:
         raise UnanswerableError(f"{inquiry.question.tau}: 'own' is of each group, and this question has no groups")
     careful = replace(inquiry, confidence=(1.0 + inquiry.confidence) / 2.0)
     cuts = cuts_of(careful, threshold)
+    if inquiry.question.ranks_above:
+        return Estimates.joined([_quantile_at_one_time(careful, cuts, at) for at in range(len(inquiry.as_of))])
     estimates = enclosed_estimates
     if threshold.phi is not None and threshold.factor == 1.0 and _of_everything(inquiry):
         estimates = partial(_above_quantile, phi=threshold.phi, confidence=inquiry.confidence)
@@ -91,6 +94,44 @@ def _at_one_time(inquiry: Inquiry, cuts: Cuts, at: int, estimates: _Estimator) -
         return Around(few, some, some.plus(sums_by_row(coefficients, one.factors, middle & ~high)))
 
     return estimates(one, here, SumsAround(above, below))
+
+
+def _quantile_at_one_time(inquiry: Inquiry, cuts: Cuts, at: int) -> Estimates:
+    """A quantile of what lies above the threshold, with f of each row."""
+    one, here = replace(inquiry, as_of=inquiry.as_of[at : at + 1]), cuts.at(at)
+    sample, (decayed,) = one.sample, one.factors
+    factors = np.zeros(len(sample))
+    factors[decayed.rows] = decayed.factors
+    order, bounds = sample.by_summed, np.array([0, len(sample)])
+    compared = here.compared(sample)
+    above = (compared >= here.ends.low, compared >= here.ends.middle, compared >= here.ends.high)
+    return ranked_above(one, order, bounds, factors, above, here.taus.low)
+
+
+def ranked_above(
+    inquiry: Inquiry, order: Rows, bounds: Rows, factors: Floats, above: tuple[Flags, Flags, Flags], least: Floats
+) -> Estimates:
+    """The quantile of each group of rows above a threshold; `order` has the groups one after the other, and the rows of
+    each by what is ranked. `least` is the lower limit of the threshold in each group."""
+    sample, phi = inquiry.sample, inquiry.question.phi
+    assert phi is not None
+    masses, (values, smallest, greatest) = sample.weight_coefficients, sample.summed
+    decayed = np.concatenate([masses.linear * factors, masses.squared * np.square(factors)])[:, order]
+    own = sample.measures is None  # what is ranked is what lies above the threshold
+    groups = len(bounds) - 1
+    ends = np.full(groups, smallest), np.full(groups, greatest)
+    ranking = Ranking(
+        values=values[order].astype(np.float64),
+        bounds=bounds,
+        masses=decayed,
+        above=(above[0][order], above[1][order], above[2][order]),
+        ends=(np.fmin(np.maximum(ends[0], least), greatest) if own else ends[0], ends[1]),
+    )
+    value, lower, upper = quantiles_above(ranking, phi, inquiry.confidence, inquiry.unseen_unit)
+    if values.dtype.kind in "iu":
+        lower, upper = apart(lower, upper)
+    counting = np.append(0, np.cumsum((factors > 0.0)[order] & ranking.above[1]))
+    return Estimates(value, lower, upper, np.diff(counting[bounds]))
 
 
 def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: SumsAround, phi: float, confidence: float) -> Estimates:

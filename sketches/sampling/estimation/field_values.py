@@ -46,7 +46,7 @@ def with_values(sample: PoissonSample, name: str) -> PoissonSample:
     """The sample of the events of which a column is known, with it in the place of the value."""
     if name == "weight":
         found, kind, labels = sample, Kind.INTEGER, Labels.none()
-        measures = Measures(sample.event_weights, float(sample.least_weight), float(sample.greatest_weight))
+        measures = _weights(sample)
     else:
         found, column = _known(sample, name)
         kind, labels, measures = kind_of(column.kind), Labels.none(), _measures(found, name, column)
@@ -74,10 +74,16 @@ def with_measures(sample: PoissonSample, name: str, values: PoissonSample) -> Po
             raise UnanswerableError("sums of the value need numbers, but this stream's values are text")
         measures = Measures(values.values, values.least_value, values.greatest_value)
         return replace(sample, measures=measures, totals=None)
+    if name == "weight":
+        return replace(sample, measures=_weights(sample), totals=None)
     found, column = _known(sample, name)
     if column.kind is FieldKind.TEXT and len(found):
         raise UnanswerableError(f"sums of {name} need numbers, but it is text")
     return replace(found, measures=_measures(found, name, column), totals=None)
+
+
+def _weights(sample: PoissonSample) -> Measures:
+    return Measures(sample.event_weights, float(sample.least_weight), float(sample.greatest_weight))
 
 
 def kind_of(kind: FieldKind) -> Kind:

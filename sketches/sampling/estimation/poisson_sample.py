@@ -269,6 +269,11 @@ class PoissonSample:
         return stable_order(self.values)
 
     @cached_property
+    def by_summed(self) -> Rows:
+        """Row numbers in the order of what is summed, or ranked beside the value."""
+        return self.by_value if self.measures is None else stable_order(self.measures.values)
+
+    @cached_property
     def by_group_and_value(self) -> Rows:
         """Row numbers in the order of groups and, within each, of values."""
         assert self.codes is not None

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from sketches.arrays import stable_order
 from sketches.question import Question
 from sketches.sampling.answers.above_quantile import Around, Taus
 from sketches.sampling.answers.cuts import Cuts, cuts_of, taus_of
-from sketches.sampling.answers.thresholds import SumsAround, enclosed_estimates
+from sketches.sampling.answers.thresholds import SumsAround, enclosed_estimates, ranked_above
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.groups.grouped_answers import mean_of_groups, refuse_text, unknown_where_faint
@@ -42,7 +43,11 @@ def groups_above(inquiry: GroupedInquiry, taus: Taus) -> Estimates:
     refuse_text(inquiry)
     values, codes = inquiry.sample.values.astype(np.float64), inquiry.sample.codes
     assert codes is not None
-    above = [values >= end[codes] for end in taus]
+    above = (values >= taus.low[codes], values >= taus.middle[codes], values >= taus.high[codes])
+    if inquiry.question.ranks_above:
+        ranked = inquiry.sample.by_summed
+        order = ranked[stable_order(codes[ranked])]
+        return ranked_above(inquiry, order, inquiry.bounds(), inquiry.factors[0].factors, above, taus.low)
 
     def sums(coefficients: Coefficients) -> Around:
         return Around(*(inquiry.sums(coefficients, np.flatnonzero(chosen)) for chosen in above))

@@ -203,7 +203,7 @@ class Reader:
             return ()
         expected = "sources like 'north', 'south'"
         first = self.text.index(part.begin)
-        words = [self.text.words[at] for at in range(first, self.text.index(part.end - 1) + 1)]
+        words = [word for word in self.text.words[first:] if word.start < part.end]
         if words[0].token_type is TokenType.L_PAREN and self.text.closing(first) == first + len(words) - 1:
             words = words[1:-1]
         for number, word in enumerate(words):

@@ -58,9 +58,13 @@ def test_what_is_huge_is_refused_at_once(store: Store, statement: str) -> None:
 
 
 def test_sources_are_listed_with_and_without_parentheses(store: Store) -> None:
-    """Before, the list without parentheses was refused."""
+    """Also before another clause: the first word of that was taken for a source."""
     assert store.sql(f"{COUNT} SOURCES 'api', 'web'").rows() == store.sql(f"{COUNT} SOURCES ('api', 'web')").rows()
     assert store.sql(f"{COUNT} SOURCES 'api'").rows() != store.sql(COUNT).rows()
+    assert (
+        store.sql(f"{COUNT} SOURCES 'api', 'web' DECAY BY none").rows()
+        == store.sql(f"{COUNT} SOURCES ('api', 'web')").rows()
+    )
 
 
 def test_groups_are_ordered_by_their_names_and_shown(store: Store) -> None:
