@@ -18,9 +18,9 @@ from dashboard.boards.options import BOARD, add_board_commands
 from dashboard.options import access_of
 from dashboard.options import add_options as add_dashboard_options
 from demo.options import DEMO, add_demo_options
+from ingest.options import INGEST, add_ingest_options
 from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
-from sketches.question_options import seconds
 from sketches.vocabulary import EXAMPLES
 from store.merging.options import EXPORT, MERGE, add_merging_options
 from store.serving.query_options import add_query_options
@@ -90,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         "  wane decay poly:alpha=1.5,unit=1m",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _ingest_options(commands)
+    ingest = _command(commands, *INGEST)
+    add_ingest_options(ingest)
+    ingest.set_defaults(run=_ingest)
     _query_options(commands)
     _sql_options(commands)
     _keeping_options(commands)
@@ -105,40 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     decay.add_argument("spec", metavar="SPEC", help=f"one of: {known}; each may end in ,window=1d")
     decay.set_defaults(run=_decay)
     return parser
-
-
-def _ingest_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    ingest = _command(
-        commands,
-        "ingest",
-        "read the input files that the store has not read yet; this is what cron runs",
-        "wane ingest --config wane.toml --quiet",
-        "exit codes: 0 done, or nothing to do; 1 a stream failed: nothing of it is committed, and the next run tries "
-        "again; 2 the settings or options are wrong; 3 done, but a file has changed or cannot be read, or a source has "
-        "fallen silent; 75 another run is still going",
-    )
-    add = ingest.add_argument
-    add("--config", default="wane.toml", metavar="FILE", help="the settings file (default wane.toml)")
-    add(
-        "--master",
-        metavar="URL",
-        help="Spark master, such as local[4] or spark://host:7077 (default: spark-submit's, or local[*])",
-    )
-    add("--stream", action="append", default=[], metavar="NAME", help="only this stream; may be given several times")
-    add(
-        "--backfill",
-        metavar="FROM..TO",
-        help="replace the epochs of this range: read them again from the input files; ISO times or integers in the "
-        "stream's time unit, like 2026-01-01..2026-01-08",
-    )
-    add("--allow-missing", action="store_true", help="backfill even if files that were read before are gone")
-    add("--dry-run", action="store_true", help="show what a run would do, and ten events; change nothing")
-    add("--wait", type=seconds, default=0.0, metavar="TIME", help="how long to wait for another run to end, like 10m")
-    add("--conf", action="append", default=[], metavar="K=V", help="a Spark setting, like spark.executor.memory=4g")
-    add("--json", action="store_true", help="print the summary as JSON")
-    add("--quiet", action="store_true", help="print only problems, so that cron sends mail only then")
-    add("--verbose", action="store_true", help="print Spark's own log, too")
-    ingest.set_defaults(run=_ingest)
 
 
 def _query_options(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -319,54 +287,9 @@ def _decay(options: argparse.Namespace) -> None:
 
 
 def _ingest(options: argparse.Namespace) -> int:
-    from ingest.driver.configuration.settings import SettingsError, read_settings
-    from ingest.driver.job import run
-    from ingest.driver.progress import Progress
-    from ingest.driver.run_options import RunOptions, backfilled
-    from ingest.driver.session.start_times import StartTimes, process_begun
-    from store import StoreBusyError
-    from store.locks import RunningError
+    from ingest.driver.ingest_command import ingest
 
-    settings = read_settings(options.config)
-    progress = Progress(quiet=options.quiet or options.json, start=StartTimes(process_begun()))
-    chosen = RunOptions(
-        options.master,
-        options.stream,
-        backfilled(options.backfill, settings, options.stream, datetime.now(UTC)),
-        options.allow_missing,
-        options.wait,
-        options.verbose,
-        dict(_setting(text) for text in options.conf),
-    )
-    try:
-        if options.dry_run:
-            from ingest.driver.dry_run import lines_of, preview
-
-            previews = preview(settings, chosen, progress)
-            for line in lines_of(previews, settings, as_json=options.json):
-                print(line)
-            return 1 if any(one.error for one in previews) else 0
-        summary = run(settings, chosen, progress)
-    except SettingsError:
-        raise
-    except (RunningError, StoreBusyError) as error:
-        print(f"wane: {error}", file=sys.stderr)
-        return 75
-    except WaneError as error:
-        print(f"wane: {error}; nothing was committed", file=sys.stderr)
-        return 1
-    if options.json:
-        print(json.dumps(summary.as_dict(), ensure_ascii=False))
-    for line in summary.problems() if options.quiet or options.json else summary.lines():
-        print(line, file=sys.stderr if options.json else sys.stdout)
-    return summary.exit_code
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name.startswith("spark.") and equals):
-        raise QuestionError(f"--conf is {text!r}; it must be like spark.executor.memory=4g")
-    return name, value
+    return ingest(options)
 
 
 def _demo(options: argparse.Namespace) -> None:

@@ -178,9 +178,9 @@ class FieldColumn:
     def grouped(self) -> tuple[FieldColumn, Rows]:
         """The different values in order, a missing one last, and the number of each row's among them.
 
-        >>> values, numbers = FieldColumn.of([5, None, 3, 5]).grouped()
+        >>> values, numbers = FieldColumn.of([5, float("nan"), 3, 5]).grouped()
         >>> values.to_list(), numbers.tolist()
-        ([3, 5, None], [1, 2, 0, 1])
+        ([3.0, 5.0, None], [1, 2, 0, 1])
         """
         tight, known = self.tight(), self.known
         if tight.kind is FieldKind.TEXT:

@@ -327,10 +327,9 @@ def _counted(sample: PoissonSample, question: Question) -> PoissonSample:
 
 
 def _is_point(found: Estimates) -> bool:
-    """Whether nothing is left open, in no line of a list."""
-    points = [(found.lower[0], found.value[0], found.upper[0])]
-    points += [(item.lower, item.estimate, item.upper) for item in found.items]
-    return all(lower == value == upper for lower, value, upper in points)
+    """Whether nothing is left open, at no time and in no line of a list."""
+    settled = (found.lower == found.value) & (found.value == found.upper)
+    return bool(settled.all()) and all(item.lower == item.estimate == item.upper for item in found.items)
 
 
 def _limit(question: Question) -> str:

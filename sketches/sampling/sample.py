@@ -389,10 +389,8 @@ class Sample(SiteSample, Sketch):
 
     def _places(self, sources: Sequence[str] | None) -> Rows | None:
         """The numbers of some sources; None: of all of them."""
-        if sources is None:
-            return None
-        wanted = set(sources)
-        return np.array([at for at, name in enumerate(self.names) if name in wanted], np.intp)
+        wanted = set(sources or ())
+        return None if sources is None else np.array([at for at, name in enumerate(self.names) if name in wanted], int)
 
     @property
     def kept(self) -> int:

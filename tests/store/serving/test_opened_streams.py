@@ -23,6 +23,9 @@ ASKED: dict[str, Callable[[Store, str], Any]] = {
     "ask": lambda store, name: store.ask(name, Question("count")),
     "series": lambda store, name: store.series(name, Question("count"), [0]),
     "split": lambda store, name: store.split(name, Question("count")),
+    "correlation": lambda store, name: store.correlation(
+        name, (Question("count"), ()), (Question("sum"), ()), "sample"
+    ),
     "by_group": lambda store, name: store.by_group(name, Question("count")),
     "series_by": lambda store, name: store.series_by(name, Question("count"), [0], "source"),
     "threshold_curve": lambda store, name: store.threshold_curve(name, Question("count"), [0.0]),

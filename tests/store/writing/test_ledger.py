@@ -167,6 +167,7 @@ def test_packs_of_before_say_the_same(long_lived: Path, tmp_path: Path, monkeypa
             [content + hashlib.blake2b(content, digest_size=8).digest(), stream, ledger, first],
         )
     execute(path, "UPDATE wane SET version = 5")
+    execute(path, "DROP TABLE sites")
     with pytest.raises(StoreError, match=f"has schema 5; run `wane ingest` once to bring it to {VERSION}"):
         read_catalogue(path)
     assert known_files(path, STREAM) == known_files(long_lived, STREAM)

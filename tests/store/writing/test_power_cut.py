@@ -27,7 +27,7 @@ from sketches.family import Parts
 from store import EpochSketches, InputFile, Reject, Run, Store, commit
 from store.database import connected
 from store.schema import VERSION
-from store.writing import transaction
+from store.writing import turns
 from tests.support.by_epoch_family import ByEpoch
 from tests.support.stores import EPOCH, NOON, PROCESSES, STREAM, beside, content, events, part, run_of
 from tests.support.streams import Stream as Rows
@@ -136,6 +136,7 @@ def whole(generation: int) -> dict[str, list[tuple[Any, ...]]]:
             for segment in in_parts(generation).segments
         ],
         "set_aside": [],
+        "sites": [],
         "runs": [
             (number, STREAM, NOON, NOON, number, number, 0, 2 + (number > 1), 0, written(number), 0, 0)
             for number in numbers
@@ -234,8 +235,8 @@ def write_and_die(path: Path, number: int) -> None:
         with connected(file, **how) as connection:
             yield DiesBeforeCheckpoint(connection)
 
-    vars(transaction)["connected"] = dying
-    transaction.commit(path, run(number))
+    vars(turns)["connected"] = dying
+    commit(path, run(number))
 
 
 def test_a_commit_whose_writer_dies_before_it_can_say_so_is_kept(tmp_path: Path) -> None:
