@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,15 @@ class TimeUnit:
         if self.numerator == self.denominator == 1:
             return np.asarray(ages, np.float64)
         return np.asarray(ages * np.float64(self.numerator) / np.float64(self.denominator))
+
+    def whole(self, seconds: float) -> int:
+        """The least number of units that is no shorter than so many seconds; 2⁶² where that is more.
+
+        >>> TimeUnit(1, 1000).whole(0.0123), TimeUnit(60).whole(61.0), SECOND.whole(float("inf")) == 1 << 62
+        (13, 2, True)
+        """
+        units = seconds * self.denominator / self.numerator
+        return math.ceil(units) if units < float(1 << 62) else 1 << 62
 
 
 SECOND: Final = TimeUnit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cached_property
@@ -32,6 +32,7 @@ from store.schema import check, name_of_commit
 from store.serving import catalogue_tables as tables
 
 _COLUMNS: Final = ("oldest", "newest", "events")
+_MOST_LIVES: Final = 256  # selections of sources that are remembered
 
 
 class Totals(NamedTuple):
@@ -100,6 +101,14 @@ class Rejected:
         return f"{self.rows:,} of {self.read:,} rows ({self.share:.3g} of all) were rejected, most: {self.reason}"
 
 
+class Lived(NamedTuple):
+    """When some sources have events: the time of the oldest and of the newest, and since when one of them is silent."""
+
+    oldest: int
+    newest: int
+    silent: int
+
+
 @dataclass(frozen=True)
 class StoredStream:
     """One stream: the totals of its epochs and of its sources, the keys of its sketches, and what was set aside."""
@@ -117,6 +126,7 @@ class StoredStream:
     rejected: Rejected | None = None  # None where no row was rejected
     spans: list[tuple[int, int]] = field(default_factory=list)  # of each run, the oldest and newest event that it read
     holdings: dict[tuple[str, ...], Holdings] = field(default_factory=dict)  # remembered for the planner
+    lives: dict[frozenset[str], Lived | None] = field(default_factory=dict)  # remembered
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -165,8 +175,20 @@ class StoredStream:
 
     def newest(self, sources: Sequence[str]) -> int | None:
         """The time of the newest event of these sources; None where they have none."""
-        known = self.newest_by_source
-        return max((known[source] for source in sources if source in known), default=None)
+        lived = self.lived(sources)
+        return None if lived is None else lived.newest
+
+    def lived(self, sources: Iterable[str]) -> Lived | None:
+        """From when to when these sources have events; None where they have none. Remembered: each answer asks."""
+        key = frozenset(sources)
+        if key in (known := self.lives):
+            return known[key]
+        totals = [one for source, one in self.by_source.items() if source in key]
+        newest = [one.newest for one in totals]
+        found = Lived(min(one.oldest for one in totals), max(newest), min(newest)) if totals else None
+        if len(known) < _MOST_LIVES:
+            known[key] = found
+        return found
 
     def as_of(self) -> int | None:
         """The time of the stream's newest event, but never later than the clock of the run that brought it.

@@ -179,7 +179,9 @@ def _unknown(stored: StoredStream, selection: Selection, question: Question) -> 
 
 def _lagging(stored: StoredStream, sources: Set[str], as_of: int) -> tuple[str, ...]:
     """The sources whose newest event is more than an epoch older than the as-of time, the longest silent first."""
-    newest = stored.newest_by_source
+    newest, lived = stored.newest_by_source, stored.lived(sources)
+    if lived is None or lived.silent >= as_of - stored.epoch:
+        return ()
     late = sorted((newest[one], one) for one in sources if newest.get(one, as_of) < as_of - stored.epoch)
     shown = [
         f"{source}: its newest event is of {numbered_moment_text(time, stored.unit)}" for time, source in late[:_SHOWN]

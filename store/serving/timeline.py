@@ -17,7 +17,7 @@ from sketches.event_rules import MAX_TIME
 from sketches.records import dataclass
 from sketches.units import TimeUnit
 from store.keys import Span
-from store.serving.catalogue import Gap, StoredStream
+from store.serving.catalogue import Gap, Lived, StoredStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,8 @@ def read_moment(text: str, unit: TimeUnit, clock: datetime | None = None) -> int
 
 def extent(stream: StoredStream, sources: Sequence[str] = ()) -> tuple[int, int] | None:
     """The times of the oldest and the newest event of these sources, or of all; None where they have no events."""
-    wanted = set(sources)
-    totals = [one for source, one in stream.by_source.items() if not wanted or source in wanted]
-    if not totals:
-        return None
-    return min(one.oldest for one in totals), max(one.newest for one in totals)
+    lived = stream.lived(sources or stream.by_source)
+    return None if lived is None else (lived.oldest, lived.newest)
 
 
 def moments(oldest: int, newest: int, points: int) -> Ints:
@@ -101,7 +98,7 @@ def affected(missing: Sequence[Gap], as_of: Ints, decay: Decay, unit: TimeUnit, 
     return Affected(inside, reached)
 
 
-def _lies_in(span: Span, lived: tuple[int, int] | None) -> bool:
+def _lies_in(span: Span, lived: tuple[int, int] | Lived | None) -> bool:
     """Whether an epoch may hold events of sources that have brought some between these times."""
     return lived is not None and lived[0] < span.end and lived[1] >= span.start
 
@@ -113,7 +110,7 @@ def epochs_asked(stream: StoredStream, sources: Set[str], decay: Decay, moments:
     horizon = decay.horizon * stream.unit.denominator / stream.unit.numerator
     reach = math.ceil(horizon) if math.isfinite(horizon) else math.inf  # ages are whole numbers
     ordered = sorted(moments.tolist())
-    lived = extent(stream, sorted(sources)) if sources else None
+    lived = stream.lived(sources)
     least, most = ordered[0] - reach + 1, ordered[-1]
     between = [epoch for epoch in stream.epochs if epoch.start <= most and epoch.end > least and _lies_in(epoch, lived)]
     if len(ordered) == 1:

@@ -232,8 +232,10 @@ class SliceTree:
         slices = slice(self.depths[self.slices], self.steps)
         begins, newest = (edge[slices][self.there[slices]] for edge in (self.begins, self.ends - 1))
         nothing, peak = _NOTHING * _newest_factors(decay, unit, as_of, begins, newest), np.zeros(len(as_of))
-        roots = self.depths[1]
-        times, nodes = np.repeat(np.arange(len(as_of)), roots), np.tile(np.arange(roots), len(as_of))
+        roots = slice(0, self.depths[1])
+        last = np.searchsorted(self.begins[roots], as_of, side="right")
+        first = np.searchsorted(self.ends[roots], as_of - unit.whole(decay.horizon), side="right")
+        nodes, times = ranges(first, last)
         heights = np.zeros(len(times))
         steps, cells, parts = [], [], []
         for depth in range(len(self.depths) - 1):

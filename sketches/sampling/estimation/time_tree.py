@@ -204,11 +204,15 @@ def _oldest_age(unit: TimeUnit, decay: Decay, most: int) -> int:
     if decay(unit.seconds(np.array([most])))[0] > 0.0:
         return most
     counts, fades = -1, most  # f > 0 up to the one, and not from the other on
+    ages = np.arange(-2, 1) + min(unit.whole(decay.horizon), most)  # f may end where the decay says
+    ages = ages[(ages > counts) & (ages < fades)]
     while fades - counts > 1:
-        ages = np.arange(counts + 1, fades, max(1, (fades - counts) // _PROBES))
+        if not len(ages):
+            ages = np.arange(counts + 1, fades, max(1, (fades - counts) // _PROBES))
         positive = int(np.count_nonzero(decay(unit.seconds(ages)) > 0.0))
         counts = int(ages[positive - 1]) if positive else counts
         fades = int(ages[positive]) if positive < len(ages) else fades
+        ages = ages[:0]
     return counts
 
 
