@@ -41,6 +41,7 @@ SHOWN_ERROR = "[data-testid=stException], [data-testid=stAlertContentError]"
 START = "stream=calls&aggregate=correlated-sum&tau=1000&decay=exp:half_life=6h&span=2w"
 CROWD = "stream=calls&aggregate=sum&decay=exp:half_life=6h"
 DRAWN = re.compile(r"drawn in ([\d.]+) ms, of it ([\d.]+) ms for answers")
+_TRIES = 5
 WARMED = 5.0  # seconds that a server has for itself before its page is opened
 DRAWN_FIRST = """
     () => {
@@ -82,8 +83,14 @@ def slide(name: str) -> Callable[[Page, int], None]:
 
 def select(name: str, options: tuple[str, ...]) -> Callable[[Page, int], None]:
     def act(page: Page, turn: int) -> None:
-        page.get_by_role("combobox", name=name).first.click()
-        page.get_by_role("option", name=options[turn % len(options)], exact=True).click()
+        wanted = page.get_by_role("option", name=options[turn % len(options)], exact=True)
+        for _ in range(_TRIES):  # a list that opens while the page is still being drawn closes again
+            page.get_by_role("combobox", name=name).first.click()
+            try:
+                wanted.click(timeout=2000)
+                return
+            except NotRedrawnError:
+                page.keyboard.press("Escape")
 
     return act
 

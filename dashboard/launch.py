@@ -6,10 +6,11 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dashboard.api.application import Doors
 from dashboard.api.application import api as answering
@@ -66,6 +67,7 @@ def serve(
     logging.getLogger("wane.dashboard").setLevel(logging.DEBUG if verbose else logging.WARNING)
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
     bootstrap.load_config_options(flags)
+    send_at_once()
     from dashboard.server import app, programs  # noqa: PLC0415  it reads the settings that were just loaded
 
     app.admit(access)
@@ -96,6 +98,27 @@ def share_heap() -> None:
     """
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
+def send_at_once() -> None:
+    """Have each answer of the server leave when it is written.
+
+    Otherwise what is behind its first words waits for the browser to confirm these, which takes it 40 ms: for each of
+    some hundred scripts, and for the chart after every change. asyncio sees to it for sockets that were made for TCP by
+    name, and Streamlit makes its own without. Connections take it over from the socket that listens.
+    """
+    from streamlit.web.server.starlette import starlette_server  # noqa: PLC0415  see `serve`
+
+    bind = getattr(starlette_server, "_bind_socket", None)
+    if bind is None:  # another version of Streamlit, which is slower perhaps
+        return
+
+    def bound(*arguments: Any) -> socket.socket:
+        listening: socket.socket = bind(*arguments)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+
+    starlette_server._bind_socket = bound
 
 
 def options(access: Access) -> dict[str, object]:

@@ -6,12 +6,14 @@ import platform
 import socket
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
+from streamlit.web.server.starlette import starlette_server
 
 from dashboard.door.access import Access
 from dashboard.door.listening import ServeError, check_address
-from dashboard.launch import options
+from dashboard.launch import options, send_at_once
 
 
 def test_it_listens_where_it_is_told() -> None:
@@ -90,3 +92,14 @@ def test_all_threads_share_one_heap() -> None:
         return int(subprocess.run([sys.executable, "-c", HEAPS, how], capture_output=True, check=True).stdout)
 
     assert heaps("shared") == 1 < heaps("as it is")
+
+
+def test_what_the_server_writes_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the body of each answer, and the chart behind the first words about it, wait 40 ms for the browser."""
+    monkeypatch.setattr(starlette_server, "_bind_socket", starlette_server._bind_socket)  # what it was, afterwards
+    send_at_once()
+    with starlette_server._bind_socket("127.0.0.1", 0, 1) as listening:
+        listening.setblocking(True)
+        listening.listen()
+        with socket.create_connection(listening.getsockname()), closing(listening.accept()[0]) as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
