@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -342,7 +340,7 @@ def catalogue_in(
     known_streams = {} if same is None else same.streams
     rows = [row for row in connection.execute("FROM streams").fetchall() if row[0] not in known_streams]
     asked = [row for row in rows if stream in (None, row[0])]
-    with _no_collection():
+    with tables.no_collection():
         fresh = _read(connection, asked) if asked else {}
     connection.commit()
     unread = frozenset(name for name, *_ in rows) - set(fresh)
@@ -391,15 +389,3 @@ def _fill(connection: duckdb.DuckDBPyConnection, streams: Mapping[str, StoredStr
     for name, source, start, length, family, reason in tables.set_aside(connection, names):
         stream = streams[name]
         stream.set_aside.extend(stream.gaps_of(family, Epoch(source, start, length), reason))
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Stop Python's search for cycles, which would go through all these tuples again and again: half the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby, pairwise
 from operator import itemgetter
 from sys import intern
@@ -112,3 +114,15 @@ def _split(
         part = (column[begin:end] for column in found.values())
         lists = [list(map(intern, one)) if one.dtype == object else one.tolist() for one in part]
         yield [str(text[begin]) for text in texts], lists
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Stop Python's search for cycles, which would go through all these tuples again and again: half the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
