@@ -24,10 +24,37 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "img"
 SIZES = {"desk": (1440, 900), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
 CALLS = {"stream": "calls"}
+INCIDENT = {"mark-start": "2026-01-29T19:00:00Z", "mark-end": "2026-01-29T20:30:00Z"}
+BOARD = """title = "Call quality"
+columns = 2
+[[panel]]
+title = "Average loss, recent calls count more"
+shows = "line"
+width = 2
+view = { stream = "calls", aggregate = "mean", decay = "exp:half_life=30m" }
+[[panel]]
+title = "Loss by region, the last day"
+shows = "groups"
+view = { stream = "calls", aggregate = "mean", by = "source", decay = "window:1d" }
+[[panel]]
+title = "Calls a second"
+shows = "number"
+view = { stream = "calls", aggregate = "rate", of = "events", decay = "window:1h" }
+"""
 PAGES = {
     "explore": ("", {**CALLS, "aggregate": "correlated-mean", "tau": "300", "decay": "exp:half_life=1h"}),
+    "leaderboard": (
+        "leaderboard",
+        {**CALLS, "aggregate": "mean", "by": "device", "decay": "window:1h", "against": "window:1d"},
+    ),
+    "panels": (
+        "panels",
+        {**CALLS, "aggregate": "mean", "by": "source", "decay": "exp:half_life=1h", "layout": "heatmap"},
+    ),
+    "changes": ("changes", {**CALLS, "aggregate": "mean", "decay": "exp:half_life=10m", **INCIDENT}),
+    "board": ("board", {"board": "calls", "kiosk": "on"}),
     "distribution": ("distribution", {**CALLS, "decay": "exp:half_life=6h", "tau": "600", "source": "south"}),
-    "top-values": ("top-values", {**CALLS, "decay": "exp:half_life=12h", "top": "8", "source": "north"}),
+    "top-values": ("top-values", {"stream": "visits", "decay": "exp:half_life=2h"}),
     "compare": ("compare", {**CALLS, "aggregate": "mean", "decay": "exp:half_life=15m", "compare": "sources"}),
     "health": ("health", CALLS),
     "audit": ("audit", {**CALLS, "aggregate": "sum", "decay": "exp:half_life=1h", "source": "west"}),
@@ -70,7 +97,9 @@ def main() -> None:
             demo = ["demo", "--no-dashboard", "--folder", f"{folder}/demo", "--end", "2026-01-31T12:00"]
             subprocess.run([sys.executable, "-m", "wane", *demo], check=True)
             store = Path(folder) / "demo" / "wane.duckdb"
-        with served(store, Path(folder) / "log") as (address, _), browser() as opened:
+        (Path(folder) / "calls.toml").write_text(BOARD)
+        boards = "--boards", folder
+        with served(store, Path(folder) / "log", *boards) as (address, _), browser() as opened:
             shoot(opened, address)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import streamlit as st
 
-from dashboard import wording
+from dashboard import wording, words
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.boards import sharing
@@ -27,6 +27,7 @@ from dashboard.screens import (
     compare,
     distribution,
     explore,
+    glossary,
     health,
     leaderboard,
     panels,
@@ -55,24 +56,28 @@ def main(path: str, raw: Sequence[str] = ()) -> None:
     st.logo(NAME, size="large")
     answers = shared_answers(path, raw, st.context.headers.get(ROLE))
     pages = [
-        _page(answers, explore.page, "Explore", ":material/monitoring:", "explore", default=True),
-        _page(answers, leaderboard.page, "Leaderboard", ":material/trophy:", "leaderboard"),
-        _page(answers, distribution.page, "Distribution", ":material/stacked_line_chart:", "distribution"),
-        _page(answers, top_values.page, "Top values", ":material/bar_chart:", "top-values"),
-        _page(answers, panels.page, "Panels", ":material/grid_view:", "panels"),
-        _page(answers, changes.page, "Changes", ":material/difference:", "changes"),
-        _page(answers, compare.page, "Compare", ":material/compare_arrows:", "compare"),
-        _page(answers, board.page, "Boards", ":material/dashboard:", "board"),
-        _page(answers, health.page, "Health", ":material/ecg_heart:", "health"),
-        _page(answers, audit.page, "Audit", ":material/fact_check:", "audit"),
+        _page(answers, explore.page, "Explore", "explore", default=True),
+        _page(answers, leaderboard.page, "Leaderboard", "leaderboard"),
+        _page(answers, distribution.page, "Distribution", "distribution"),
+        _page(answers, top_values.page, "Top values", "top-values"),
+        _page(answers, panels.page, "Panels", "panels"),
+        _page(answers, changes.page, "Changes", "changes"),
+        _page(answers, compare.page, "Compare", "compare"),
+        _page(answers, board.page, "Boards", "board"),
+        _page(answers, health.page, "Health", "health"),
+        _page(answers, audit.page, "Audit", "audit"),
+        _page(answers, glossary.page, "Words", words.ADDRESS, hidden=True),
     ]
     st.session_state["explore page"] = pages[0]
     st.session_state["pages"] = {page.url_path or "explore": page for page in pages}
     st.navigation(pages, position="top").run()
 
 
-def _page(answers: AnswerCache, draw: Draw, title: str, icon: str, path: str, *, default: bool = False) -> st.Page:
-    return st.Page(partial(run, answers, draw, path), title=title, icon=icon, url_path=path, default=default)
+def _page(
+    answers: AnswerCache, draw: Draw, title: str, path: str, *, default: bool = False, hidden: bool = False
+) -> st.Page:
+    draws = partial(run, answers, draw, path)
+    return st.Page(draws, title=title, url_path=path, default=default, visibility="hidden" if hidden else "visible")
 
 
 def run(answers: AnswerCache, draw: Draw, path: str = "explore") -> None:
@@ -100,7 +105,7 @@ def run(answers: AnswerCache, draw: Draw, path: str = "explore") -> None:
         watch(answers, catalogue)
         return
     with components.guarded():
-        if draw not in (health.page, board.page) and not answers.is_ready(session.view()):
+        if draw not in (health.page, board.page, glossary.page) and not answers.is_ready(session.view()):
             with components.working("Loading and merging sketches"):
                 answers.prepare(session.view())
         above = None if on_board else st.sidebar.container()
@@ -110,6 +115,9 @@ def run(answers: AnswerCache, draw: Draw, path: str = "explore") -> None:
                 editor = desk.may_edit(st.context.headers.get(ROLE))
                 sharing.menu(answers, catalogue, path, editor=editor)
     (board.publish if on_board else session.publish)()
+    if not (on_board and board.is_kiosk()):
+        with st.sidebar:
+            _all_words()
     with st.container() if on_board and board.is_kiosk() else st.sidebar:
         watch(answers, catalogue, partial(board.state, answers) if on_board else None)
     LOG.debug("drawn in %.1f ms, of it %.1f ms for answers", (time.perf_counter() - begun) * 1e3, answers.spent_ms)
@@ -154,6 +162,12 @@ def watch(answers: AnswerCache, shown: Catalogue | None, state: Callable[[], obj
         st.caption(f":green[●] live, {text}" if refreshing else f":gray[●] refreshing is off, {text}")
 
     look()
+
+
+def _all_words() -> None:
+    """The way to the page of words, which has no place in the navigation."""
+    if (page := st.session_state.get("pages", {}).get(words.ADDRESS)) is not None:
+        st.page_link(page, label="Words and tour", icon=":material/dictionary:")
 
 
 def _name_now(answers: AnswerCache) -> tuple[str, str]:

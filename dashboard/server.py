@@ -67,6 +67,31 @@ COPYING: Final = """<script>document.addEventListener("click", event => {
   getSelection().selectAllChildren(code);
   document.execCommand("copy");
 })</script>"""  # browsers have no clipboard where a page came neither by https nor from their own machine
+SKIPPING: Final = """<script>addEventListener("DOMContentLoaded", () => {
+  const nav = document.createElement("nav"), button = document.createElement("button");
+  nav.setAttribute("aria-label", "Skip");
+  button.textContent = "Skip to the pages";
+  const hide = () => { button.style.cssText = "position:absolute;left:0;top:-9em;z-index:1000000;padding:.6em 1em"; };
+  button.onfocus = () => { button.style.top = "0"; };
+  button.onblur = hide;
+  button.onclick = () => document.querySelector("[data-testid=stTopNavLink]:not([inert] *)")?.focus();
+  hide();
+  nav.append(button);
+  document.body.prepend(nav);
+})</script>"""  # with the key Tab, all controls of the sidebar come before the pages
+FINDING: Final = """<script>if (location.hash) {
+  const wanted = decodeURIComponent(location.hash.slice(1));
+  const looking = setInterval(() => {
+    const found = document.getElementById(wanted);
+    if (!found) return;
+    found.scrollIntoView();
+    clearInterval(looking);
+  }, 200);
+}</script>"""  # a link to a word: its place is drawn when the browser has given up looking for it
+ENDING: Final = """<script>document.addEventListener("click", event => {
+  if (event.target.closest(".st-key-end-tour button"))
+    document.cookie = "wane-tour=closed; path=/; max-age=31536000; SameSite=Strict";
+})</script>"""  # the tour of the first page is not shown again in this browser
 CHART: Final = f"""<script>{{
   const {{send}} = WebSocket.prototype;
   WebSocket.prototype.send = function (message) {{
@@ -76,7 +101,7 @@ CHART: Final = f"""<script>{{
   }};
 }}</script>"""  # Plotly begins while the server draws the page
 BACKEND: Final = '<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script>'
-ROOT: Final = (BACKEND + COPYING + CHART + PRELOADED + "</head>").encode()
+ROOT: Final = (BACKEND + COPYING + SKIPPING + FINDING + ENDING + CHART + PRELOADED + "</head>").encode()
 
 
 class RootAddress:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dashboard.asking.address import from_parameters
 from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.view import View
 from dashboard.door.roles import Role
 from sketches.errors import WaneError
 
@@ -67,11 +68,12 @@ def warm_up(path: str, raw: Sequence[str] = ()) -> None:
     """
     import_module("dashboard.app")
     chart = import_module("dashboard.parts.series_chart")
+    explore = import_module("dashboard.screens.explore")
     for role in shared_answers.roles:
-        _prepare(shared_answers(path, raw, role), chart.series_chart)
+        _prepare(shared_answers(path, raw, role), chart.series_chart, explore.beside)
 
 
-def _prepare(answers: AnswerCache, draw: Callable[..., Any]) -> None:
+def _prepare(answers: AnswerCache, draw: Callable[..., Any], beside: Callable[..., View | None]) -> None:
     try:
         catalogue = answers.catalogue()
         view, _ = from_parameters({}, catalogue)
@@ -81,5 +83,7 @@ def _prepare(answers: AnswerCache, draw: Callable[..., Any]) -> None:
             answers.ask(view, stream, charted=True)
             series, provenance = answers.series(view, stream, answers.moments(view, stream, math.inf))
             draw(answers, view, stream, series, provenance).to_json()
+            if (other := beside(answers, view, stream)) is not None:
+                answers.ask(other, stream)
     except WaneError as error:
         LOG.debug("nothing to prepare: %s", error)

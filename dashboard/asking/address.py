@@ -150,6 +150,15 @@ def _time(texts: list[str]) -> str:
     return text
 
 
+def _versus(text: str) -> str:
+    """What a marked time is compared with: the rest, a length of time before, or two times with a stroke between."""
+    if "/" in text:
+        for end in text.split("/", 1):
+            read_moment(end, SECOND)
+        return text
+    return REST if text == REST else check_span(text) or REST
+
+
 _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "stream": _one,
     "source": lambda texts: tuple(text for text in texts if text),
@@ -187,6 +196,6 @@ _READERS: Final[Mapping[str, Callable[[list[str]], Any]]] = {
     "layout": _choice(*LAYOUTS),
     "mark_start": _time,
     "mark_end": _time,
-    "versus": lambda texts: REST if _one(texts) == REST else check_span(_one(texts)) or REST,
+    "versus": lambda texts: _versus(_one(texts)),
     "shift": lambda texts: tuple(check_span(text) for text in texts[: MOST_COMPARED - 1] if text.strip()),
 }

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dashboard.asking.answer_cache import AnswerCache
-from dashboard.asking.view import REST, View, marked_time
+from dashboard.asking.view import REST, View, marked_time, other_time
 from sketches.arrays import Floats, Ints
 from sketches.axis_classes import even_edges
 from sketches.durations import parse_duration
@@ -87,6 +87,8 @@ def sides_of(view: View, stream: StoredStream, shown: tuple[int, int]) -> Sides 
     marked = marked_time(view, stream.unit)
     if marked is None:
         return None
+    if (other := other_time(view, stream.unit)) is not None:
+        return Sides.of_two(marked, other)
     if view.versus == REST:
         return Sides.of(*marked, within=shown)
     units = round(parse_duration(view.versus) * stream.unit.denominator / stream.unit.numerator)

@@ -7,6 +7,8 @@ from typing import Final
 from dashboard.wording import AGGREGATES, ON_KEYS
 from sketches.events import Kind
 from sketches.fields import FieldKind
+from sketches.question import Question
+from sketches.registry import FAMILIES
 from sketches.vocabulary import RATE
 from store.serving.catalogue import StoredStream
 from store.serving.resolving import has_values, names_of
@@ -84,10 +86,17 @@ def splits(stream: StoredStream, aggregate: str = "sum") -> list[str]:
 def first_look(stream: StoredStream) -> tuple[str, str]:
     """The aggregate on which a stream opens, and what it is of.
 
-    The mean of values that are numbers, how many events a second where they are texts; with weights, their sum.
+    The mean of the weights, or else of values that are numbers: it makes sense whether weights add up, as bytes do, or
+    do not, as percentages do. Where values are texts, how many events a second; where no family gives means, the sum.
     """
     if stream.weighted:
-        return "sum", ""
+        return ("mean" if _is_answered(stream, Question("mean")) else "sum"), ""
     if is_keyed(stream) or not has_values(stream):
         return RATE, EVENTS
     return "mean", ""
+
+
+def _is_answered(stream: StoredStream, question: Question) -> bool:
+    """Whether a stored family may answer a question at any time."""
+    known = [FAMILIES[name].abilities for name in stream.sketches if name in FAMILIES]
+    return any(abilities.past and abilities.refusal(question) is None for abilities in known)

@@ -36,6 +36,11 @@ def change(**choices: Any) -> None:
         forget_draft(name)
 
 
+def is_first_sight() -> bool:
+    """Whether this session began without a view of somebody in its address."""
+    return bool(st.session_state.get("first sight"))
+
+
 def pause() -> None:
     """Give way to a change that came meanwhile: at each use of its state Streamlit abandons a page that is not wanted
     any more, and draws the next one."""
@@ -47,6 +52,8 @@ def begin(catalogue: Catalogue, *, opened: bool = True) -> list[str]:
     was not `opened` by a view has another address."""
     given = _address() if opened else {}
     follows = given.pop(LINKED, None) is not None
+    if opened and "view" not in st.session_state:
+        st.session_state["first sight"] = not given
     if "view" not in st.session_state or follows or _is_opened(given):
         st.session_state["drafts"] = {}
         st.session_state["view"], problems = from_parameters(given, catalogue)

@@ -267,6 +267,12 @@ def marked_time(view: View, unit: TimeUnit) -> tuple[int, int] | None:
     return read_moment(view.mark_start, unit), read_moment(view.mark_end, unit)
 
 
+def other_time(view: View, unit: TimeUnit) -> tuple[int, int] | None:
+    """From when to before when lies the time that a marked one is compared with; None where it is not given so."""
+    begin, between, end = view.versus.partition("/")
+    return (read_moment(begin, unit), read_moment(end, unit)) if between else None
+
+
 def at_first(view: View, stream: StoredStream) -> View:
     """The view with the question on which the stream opens."""
     aggregate, of = first_look(stream)

@@ -16,6 +16,7 @@ from dashboard.figures.frame import (
     faint,
     figure,
     name_axis,
+    shortened,
     value_label,
 )
 from dashboard.wording import in_figure
@@ -23,10 +24,11 @@ from sketches.estimate import Item
 from store.serving.split_answer import Place
 
 LONGEST_NAME: Final = 22  # characters beside a bar
+NARROW_NAME: Final = 14
 
 
-def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
-    """The shares of the most frequent values with whiskers, the largest at the top."""
+def ranking(items: Sequence[Item], height: int = 0, *, narrow: bool = False) -> go.Figure:
+    """The shares of the most frequent values with whiskers, the largest at the top; `narrow`: beside something else."""
     names = [in_figure(value_label(item.value)) for item in items]
     bar = {
         "type": "bar",
@@ -54,8 +56,8 @@ def ranking(items: Sequence[Item], height: int = 0) -> go.Figure:
     return figure(
         [bar],
         height or max(220, 60 + 30 * len(items)),
-        x={**SHARE.settings, "rangemode": "tozero"},
-        y=name_axis(names),
+        x={**SHARE.settings, "rangemode": "tozero", **({"nticks": 3, "tickangle": 0} if narrow else {})},
+        y=name_axis([shortened(value_label(item.value), NARROW_NAME) for item in items] if narrow else names),
         hovermode="closest",
         bargap=0.35,
         margin=MARGIN_WITHOUT_LEGEND,
@@ -103,7 +105,7 @@ def group_bars(places: Sequence[Place], axis: Axis, *, alike: bool = False) -> g
         [bar],
         max(170, 70 + 30 * len(places)),
         x={**axis.settings, "rangemode": "tozero", **_range(places), "nticks": 5},
-        y=name_axis([short_name(name) for name in names]),
+        y=name_axis([shortened(place.name, LONGEST_NAME) for place in places]),
         hovermode="closest",
         bargap=0.35,
         margin=MARGIN_WITHOUT_LEGEND,
@@ -119,11 +121,6 @@ def _range(places: Sequence[Place]) -> dict[str, Any]:
     if room <= 0.0 or (max(reach[0]) <= high and (min(ends) >= 0 or min(reach[1]) >= low)):
         return {}
     return {"range": [low, high]}
-
-
-def short_name(name: str) -> str:
-    """A name that leaves room for its bar; the pointer shows all of it."""
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def bars(

@@ -9,8 +9,17 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from dashboard.figures.bars import short_name
-from dashboard.figures.frame import COLOURS, GREY, MARGIN_WITHOUT_LEGEND, Axis, figure, name_axis, vertical_line
+from dashboard.figures.bars import LONGEST_NAME
+from dashboard.figures.frame import (
+    COLOURS,
+    GREY,
+    MARGIN_WITHOUT_LEGEND,
+    Axis,
+    figure,
+    name_axis,
+    shortened,
+    vertical_line,
+)
 from dashboard.wording import in_figure
 
 
@@ -61,7 +70,11 @@ def change_dots(changes: Sequence[Changed], axis: Axis) -> go.Figure:
         [dots],
         max(170, 70 + 30 * len(changes)),
         x={**replace(axis, title=f"change, {axis.title}").settings, "range": [low, high], "nticks": 5},
-        y={**name_axis([short_name(name) for name in names]), "range": [len(changes) - 0.5, -0.5], "autorange": False},
+        y={
+            **name_axis([shortened(change.name, LONGEST_NAME) for change in changes]),
+            "range": [len(changes) - 0.5, -0.5],
+            "autorange": False,
+        },
         shapes=[vertical_line(0, GREY, 1.2, "solid")],
         hovermode="closest",
         margin=MARGIN_WITHOUT_LEGEND,

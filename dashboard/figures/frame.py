@@ -48,7 +48,7 @@ class Axis:
         return half_width(value, lower, upper, "share" if self.share else "")
 
 
-SHARE: Final = Axis("share of the decayed weight", share=True)
+SHARE: Final = Axis("share of what counts", share=True)
 
 
 def figure(
@@ -87,6 +87,17 @@ def name_axis(texts: Sequence[str]) -> dict[str, Any]:
 def value_label(value: int | float | str) -> str:
     """A value of the stream as a label."""
     return value if isinstance(value, str) else f"{value:,.12g}"
+
+
+def shortened(name: str, most: int) -> str:
+    """A name from outside for use in a figure, without its middle where it is long: paths of one site differ at the
+    end. The pointer shows more of it.
+
+    >>> shortened("short/eastus/B8ms/11371", 16), shortened("north", 16)
+    ('short/ea…s/11371', 'north')
+    """
+    head, tail = most // 2, most - 1 - most // 2
+    return in_figure(name if len(name) <= most else f"{name[:head]}…{name[-tail:]}")
 
 
 def vertical_line(at: Any, colour: str, width: float, dash: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from dashboard.figures.frame import GREY, MARGIN_WITHOUT_LEGEND, Axis, Trace, faint, figure
+from dashboard.figures.frame import GREY, MARGIN_WITHOUT_LEGEND, Axis, Trace, faint, figure, shortened
 from dashboard.wording import in_figure, measured
 from sketches.arrays import Flags, Floats
 from sketches.axis_classes import in_steps
@@ -46,7 +46,7 @@ def heatmap(
         "showlegend": False,
     }
     traces = [cells, *_hatches(at, uncertain), _legend(ends, axis)]
-    named = [f"{text[: LONGEST - 1]}…" if len(text) > LONGEST else text for text in texts]
+    named = [shortened(name, LONGEST) for name in names]
     every = max(1, -(-len(names) // MOST_NAMED))
     return figure(
         traces,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from dashboard.figures.frame import COLOURS, GRID, Axis, Trace, faint
+from dashboard.figures.frame import COLOURS, GRID, Axis, Trace, faint, shortened
 from dashboard.figures.lines import edges_of, polygons
 from dashboard.wording import in_figure
 from sketches.arrays import Floats
@@ -41,7 +41,7 @@ def panels(names: Sequence[str], at: Sequence[Any], series: SplitSeries, axis: A
         axes |= _axes(key, (left, right), (bottom, top - GAP / height), ends, axis)
         axes[f"xaxis{key}"]["showticklabels"] = number + columns >= len(names)
         axes[f"yaxis{key}"]["showticklabels"] = column == 0
-        title = f"{text[: LONGEST - 1]}…" if len(text) > LONGEST else text
+        title = shortened(name, LONGEST)
         place = {"x": left, "y": top - GAP / height, "xref": "paper", "yref": "paper", "xanchor": "left"}
         shown = {"text": f"<b>{title}</b>", "showarrow": False, "yanchor": "bottom", "font": {"size": 12}}
         notes.append(place | shown)

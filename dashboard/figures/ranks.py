@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import plotly.graph_objects as go
 
-from dashboard.figures.frame import COLOURS, GREY, figure, value_label
+from dashboard.figures.frame import COLOURS, GREY, figure, shortened, value_label
 from dashboard.wording import in_figure
 from sketches.estimate import Item
+
+WIDTH: Final = 6  # pixels of a letter
+LONGEST: Final = 18  # letters of a name
 
 
 def slopes(before: Sequence[Item], after: Sequence[Item], names: tuple[str, str]) -> go.Figure:
@@ -22,12 +26,14 @@ def slopes(before: Sequence[Item], after: Sequence[Item], names: tuple[str, str]
         listed = max(left, right) < out
         colour = GREY if left == right else (COLOURS[2] if right < left else COLOURS[1])
         text = in_figure(value_label(value))
+        label = shortened(value_label(value), LONGEST)
         traces.append(
             {
                 "type": "scatter",
                 "x": [0, 1],
                 "y": [left, right],
                 "mode": "lines+markers",
+                "cliponaxis": False,
                 "showlegend": False,
                 "line": {"color": colour, "width": 2 if listed else 1, "dash": "solid" if listed else "dot"},
                 "marker": {"size": 8, "color": colour},
@@ -36,27 +42,35 @@ def slopes(before: Sequence[Item], after: Sequence[Item], names: tuple[str, str]
             }
         )
         notes += [
-            {"x": x, "y": rank, "text": text, "showarrow": False, "xanchor": anchor, "xshift": shift}
-            for x, rank, anchor, shift in ((0, left, "right", -10), (1, right, "left", 10))
+            {"x": x, "y": rank, "text": told, "showarrow": False, "xanchor": anchor, "xshift": shift}
+            for x, rank, anchor, shift, told in (
+                (0, left, "right", -10, f"{label}  <b>{left}</b>"),
+                (1, right, "left", 10, f"<b>{right}</b>  {label}"),
+            )
             if rank < out
         ]
     still = {"showgrid": False, "tickmode": "array"}
+    shown = [shortened(value_label(item.value), LONGEST) for item in [*before, *after]]
+    beside = 36 + max(map(len, shown), default=0) * WIDTH  # the margins hold the names
     return figure(
         traces,
         max(240, 70 + 30 * out),
         x={
             **still,
-            "range": [-0.55, 1.55],
+            "range": [-0.04, 1.04],
             "tickvals": [0, 1],
             "ticktext": [in_figure(name) for name in names],
             "side": "top",
+            "tickangle": 0,
         },
         y={
             **still,
             "range": [out + 0.5, 0.5],
-            "tickvals": list(range(1, out + 1)),
-            "ticktext": [*map(str, range(1, out)), "not listed"],
+            "tickvals": [out],
+            "ticktext": ["not listed"],
         },
+        room=(beside, 10),
+        margin={"l": beside, "r": beside, "t": 62, "b": 10},
         annotations=notes,
         hovermode="closest",
     )

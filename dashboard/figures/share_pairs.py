@@ -7,7 +7,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from dashboard.figures.frame import COLOURS, GREY, SHARE, Trace, figure, name_axis
+from dashboard.figures.frame import COLOURS, GREY, SHARE, Trace, figure, name_axis, shortened
 from dashboard.wording import in_figure
 from sketches.changes import Change, Verdict
 
@@ -22,7 +22,7 @@ def share_pairs(names: Sequence[str], changes: Sequence[Change], told: tuple[str
     traces = [
         _side(changes, texts, side, colour, off, title) for (side, colour, off), title in zip(SIDES, told, strict=True)
     ]
-    short = [f"{text[: LONGEST - 1]}…" if len(text) > LONGEST else text for text in texts]
+    short = [shortened(name, LONGEST) for name in names]
     return figure(
         traces,
         max(200, 110 + 34 * len(changes)),

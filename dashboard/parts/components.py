@@ -19,7 +19,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from numpy.typing import NDArray
 
-from dashboard import wording
+from dashboard import wording, words
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.command import command
@@ -132,11 +132,12 @@ def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream, 
         st.markdown(f":small[{wording.safe(sentence(answer, measure, view, stream, wording.zone(view.zone)))}]")
         if note and not early:
             st.caption(f":material/trending_up: {wording.safe(note)}")
-        for words in answer.provenance.unknown:
-            st.caption(f":material/help: {wording.safe(wording.capitalised(words))}.")
-        st.caption(
-            f"Answered by **{wording.safe(estimate.family)}**: {wording.safe(answer.provenance.why)}. "
-            f"{wording.safe(wording.capitalised(estimate.guarantee))}."
+        for said in answer.provenance.unknown:
+            st.caption(f":material/help: {wording.safe(wording.capitalised(said))}.")
+        st.markdown(  # not a caption, which is pale, and its links are too pale to be read
+            f":small[Answered by {words.link('Family', wording.safe(estimate.family))}: "
+            f"{wording.safe(answer.provenance.why)}. "
+            f"{words.cited(wording.safe(wording.capitalised(estimate.guarantee)))}.]"
         )
 
 

@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 
 import streamlit as st
 
-from dashboard import wording
+from dashboard import wording, words
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.measures import aggregates_of, first_look, is_keyed, label, measures, splits, usual_measure
@@ -45,14 +45,14 @@ def stream(catalogue: Catalogue, *, sources: bool = True) -> StoredStream:
             st.selectbox,
             "Stream",
             names,
-            help="What was ingested under this name in wane.toml.",
+            help=words.explained("Stream", "It was ingested under this name in wane.toml."),
             **_stream_bound(catalogue),
         )
     else:
         st.markdown(f"**{wording.safe(names[0])}**")
     chosen = catalogue.streams[session.view().stream]
     if sources and len(chosen.sources) > 1:
-        everything, said = f"All {len(chosen.sources):,}", f"All of them, or some. {_repeats(chosen)}"
+        everything, said = f"All {len(chosen.sources):,}", words.explained("Source", _repeats(chosen))
         pick_sources(chosen, placeholder=everything, help=said)
     return chosen
 
@@ -108,7 +108,7 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
         "Aggregate",
         aggregates_of(stream),
         format_func=wording.AGGREGATES.__getitem__,
-        help="What is computed from the events that count. The most frequent values have a page of their own.",
+        help=words.explained("Aggregate", "The most frequent values have a page of their own."),
         **session.bound("aggregate"),
     )
     needed = PARAMETERS.get(view.aggregate, ())
@@ -122,7 +122,7 @@ def aggregate(answers: AnswerCache, stream: StoredStream) -> None:
             "φ",
             sorted({*SHARES, view.phi}),
             format_func=percent_text,
-            help="The share of all that counts at or below the value.",
+            help=words.explained("Quantile", "φ is that share."),
             **session.bound("phi"),
         )
     if "value" in needed:
@@ -145,7 +145,7 @@ def _of(stream: StoredStream) -> None:
         "Of",
         [*known, *([view.of] if view.of and view.of not in known else [])],
         format_func=lambda column: label(stream, column),
-        help="What is summed, averaged or ranked: the stream's value or weight, a field, or events, each as 1.",
+        help=words.explained("Measure"),
         **_with_usual("of", usual_measure(stream, view.aggregate)),
     )
 
@@ -161,7 +161,7 @@ def split(stream: StoredStream) -> None:
         "Split by",
         ["", *known],
         format_func=lambda column: column or "nothing",
-        help="One line and one bar for each source, or for each value of a field.",
+        help=words.explained("Split"),
         **session.bound("by"),
     )
     if view.by in known:
@@ -184,8 +184,7 @@ def counting(stream: StoredStream) -> None:
             "Count",
             list(COUNTINGS),
             required=True,
-            help="Counts, shares, ranks and quantiles are of events, each counted once, or of their weight. Sums and "
-            "means of the weight are the same either way.",
+            help=words.explained("Counting", "Sums and means of the weight are the same either way."),
             **_with_usual("counting", counting_of(stream)),
         )
 
@@ -201,7 +200,7 @@ def where(stream: StoredStream) -> None:
         help=f"Comparisons of {', '.join(f'`{name}`' for name in names)}, `time` and `source`, joined by `and`, `or` "
         "and `not`: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in ('a', 'b')`, `between 1 and 5`, `like 'GET /%'`, `is null`. "
         "Text stands in single quotes. `value >= median(value)` compares with an aggregate. All other events are left "
-        "out.",
+        f"out. {words.link('Predicate', 'All words')}",
     )
 
 
@@ -234,8 +233,7 @@ def tau(answers: AnswerCache, stream: StoredStream, place: str = "") -> None:
         "tau",
         check_tau,
         placeholder="a number, mean, or 2*median",
-        help="Only events with a value of at least τ count. It may itself be an aggregate of all values: `median`, "
-        "`mean`, a quantile like `q0.9`, or a multiple like `2*median`.",
+        help=words.explained("τ", "Or `mean`, a quantile like `q0.9`, a multiple like `2*median`."),
     )
     key = f"tau aggregate@{place}"
     session.show(
@@ -302,7 +300,7 @@ def display(stream: StoredStream | None) -> None:
                 "Confidence",
                 sorted({0.0, 0.8, 0.9, 0.95, 0.99, 0.999, view.confidence}),
                 format_func=lambda share: percent_text(share) if share else "as the sketches planned",
-                help="The probability with which an interval holds the exact answer.",
+                help=words.explained("Confidence"),
                 **session.bound("confidence"),
             )
             if len(stream.sketches) > 1:
@@ -311,7 +309,7 @@ def display(stream: StoredStream | None) -> None:
                     "Family",
                     ["", *sorted(stream.sketches)],
                     format_func=lambda name: name or "wane picks",
-                    help="Which kind of sketch answers.",
+                    help=words.explained("Family"),
                     **session.bound("family"),
                 )
         session.show(

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import wording
+from dashboard import wording, words
 from dashboard.asking import session
 from dashboard.asking.view import View, by_number, nearest
 from dashboard.parts.time_controls import half_lives
 from sketches.decay import Decay, parse_decay
 from sketches.durations import format_duration, human_duration, parse_duration
 from sketches.errors import WaneError
+from store.serving.catalogue import StoredStream
+from store.serving.timeline import extent
 
-PRESETS: Final = {
-    "Last hour": "window:1h",
-    "Last day": "window:1d",
-    "Half-life 1 h": "exp:half_life=1h",
-    "Slow polynomial": "poly:alpha=0.5,unit=1h",
-}
+SCALES: Final = (  # a short and a long stretch of time, with their names
+    *(("1s", "second", "1m", "minute"), ("1m", "minute", "15m", "15 minutes"), ("15m", "15 minutes", "1h", "hour")),
+    *(("1h", "hour", "1d", "day"), ("1d", "day", "7d", "week"), ("7d", "week", "28d", "4 weeks")),
+    *(("28d", "4 weeks", "182d", "half year"), ("182d", "half year", "728d", "2 years")),
+)
 LABELS: Final = {
     "half_life": "Half-life",
     "unit": "Unit of age",
@@ -29,7 +31,7 @@ LABELS: Final = {
     "alpha": "Exponent α",
     "beta": "Exponent β",
     "k": "Length of the plateau k",
-    "floor": "Ends at a weight of",
+    "floor": "Counts nothing below",
     "count": "How many events",
 }
 RANGES: Final[dict[str, tuple[float, float, float]]] = {
@@ -54,16 +56,34 @@ FIRST: Final = {  # what another kind of decay begins with
 }
 
 
-def editor() -> None:
+def presets(stream: StoredStream) -> dict[str, str]:
+    """Decays by name that fit the time which a stream covers: a part of it, and a smaller part."""
+    oldest, newest = extent(stream) or (0, 0)
+    seconds = (newest - oldest) * stream.unit.numerator / stream.unit.denominator
+    fitting = [scale for scale in SCALES if 2 * parse_duration(scale[2]) <= seconds] or [SCALES[3]]
+    short, name, long, longer = fitting[-1]
+    return {
+        f"Last {name}": f"window:{short}",
+        f"Last {longer}": f"window:{long}",
+        f"Half-life {human_duration(parse_duration(short))}": f"exp:half_life={short}",
+        "Slow polynomial": f"poly:alpha=0.5,unit={short}",
+    }
+
+
+def editor(stream: StoredStream) -> None:
     """The choice of the decay, but for its window."""
     view = session.view()
     base = parse_decay(view.decay)
-    st.pills(
+    specs = {name: parse_decay(text).spec for name, text in presets(stream).items()}
+    key = "preset"
+    session.show(
+        st.pills,
         "Presets",
-        list(PRESETS),
-        key="preset",
+        list(specs),
+        shown=next((name for name, spec in specs.items() if spec == view.fading.spec), None),
+        key=key,
         on_change=_take_preset,
-        selection_mode="single",
+        args=(key, specs),
         label_visibility="collapsed",
     )
     key = "decay kind"
@@ -76,7 +96,7 @@ def editor() -> None:
         key=key,
         on_change=_take_kind,
         args=(key,),
-        help="How the weight of an event falls with its age.",
+        help=words.explained("Decay"),
     )
     if base.name == "table":
         _table(base)
@@ -115,12 +135,11 @@ def _spec_checked(typed: str) -> View:
     return session.view().with_fading(parse_decay(typed))
 
 
-def _take_preset() -> None:
-    chosen = st.session_state["preset"]
-    st.session_state["preset"] = None
+def _take_preset(key: str, specs: Mapping[str, str]) -> None:
+    chosen = st.session_state[key]
     st.session_state["problems"] = []
-    if chosen in PRESETS:
-        _set(parse_decay(PRESETS[chosen]))
+    if chosen in specs:
+        _set(parse_decay(specs[chosen]))
 
 
 def _take_kind(key: str) -> None:
@@ -190,20 +209,20 @@ def _table(base: Any) -> None:
     edited = st.data_editor(
         {
             "age": [format_duration(age) if age else "0" for age, _ in begun.points],
-            "weight": [weight for _, weight in begun.points],
+            "counts": [counts for _, counts in begun.points],
         },
         key=f"table {st.session_state['table number']}",
         num_rows="dynamic",
         hide_index=True,
         column_config={
             "age": st.column_config.TextColumn("Age", help="such as 0, 10m, 1h", required=True),
-            "weight": st.column_config.NumberColumn("Weight", min_value=0.0, required=True),
+            "counts": st.column_config.NumberColumn("Counts", min_value=0.0, required=True),
         },
     )
     rows = [
-        f"{str(age).strip()}={weight:.12g}"
-        for age, weight in zip(edited["age"], edited["weight"], strict=True)
-        if age is not None and weight is not None
+        f"{str(age).strip()}={counts:.12g}"
+        for age, counts in zip(edited["age"], edited["counts"], strict=True)
+        if age is not None and counts is not None
     ]
     try:
         found = parse_decay("table:" + ",".join(rows))

@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard import wording
 from dashboard.asking import session
+from dashboard.asking.filling import GROWING
 from dashboard.asking.view import View
 from sketches.formatting import counted, listed, moment_text
 from store import Provenance
@@ -76,3 +77,12 @@ def empty(title: str, text: str, code: str = "") -> None:
 def no_events(stream: StoredStream) -> None:
     """What a page says of a stream without events."""
     empty("No events yet", f"The stream **{wording.safe(stream.name)}** is known, but it holds no events yet.")
+
+
+def grows(view: View) -> None:
+    """A line where sums under two decays are compared: they are of more or less time, which is no change."""
+    if view.compare == "decays" and view.aggregate in GROWING:
+        st.caption(
+            ":material/straighten: Two decays look back on more or less time: sums and numbers differ for that reason "
+            "alone. Ask for the rate or the mean, or compare with a time before."
+        )

@@ -29,7 +29,7 @@ def question(
         controls.where(stream)
         if split:
             controls.split(stream)
-        decay_editor.editor()
+        decay_editor.editor(stream)
         time_controls.window()
         decay_editor.line()
         time_controls.as_of(answers, stream)

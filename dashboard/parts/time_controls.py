@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import wording
+from dashboard import wording, words
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.view import DURATIONS, NEWEST, by_number, check_span
@@ -32,8 +32,7 @@ def window() -> None:
         options,
         format_func=lambda text: f"the last {human_duration(parse_duration(text))}" if text else "no limit",
         accept_new_options=True,
-        help="Older events count nothing, whatever the fading is. Without fading this is a sliding window. Choose one, "
-        "or type a length such as 90m.",
+        help=words.explained("Window", "Without fading this is a sliding window. You may type one, such as 90m."),
         **_duration_bound("window"),
     )
     _complaint("window")
@@ -84,7 +83,7 @@ def as_of(answers: AnswerCache, stream: StoredStream) -> None:
         key=key,
         on_change=_take_pin,
         args=(key, shown.isoformat(timespec="minutes") if shown.microsecond or shown.second else shown.isoformat()),
-        help="The age of an event is counted back from here. Newer events do not count.",
+        help=words.explained("As-of time"),
         width="stretch",
     )
     if pinned:

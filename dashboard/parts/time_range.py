@@ -13,7 +13,7 @@ import streamlit as st
 from dashboard import wording
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
-from dashboard.asking.view import View
+from dashboard.asking.view import REST, View
 from dashboard.parts import chart, components
 from dashboard.parts.time_controls import later, sooner, with_current
 from sketches.arrays import Ints
@@ -32,6 +32,8 @@ WHEN: Final = ("start", "end", "span", "as_of")  # the choices that going back r
 NARROWEST: Final = 2  # units of time
 
 Clicked = Callable[[Mapping[str, Any]], None] | None
+Drawn = Callable[[int, int], None] | None
+ASKED: Final = "what changed is asked"  # in the session: the page Changes is wanted
 
 
 def row() -> Any:
@@ -39,7 +41,7 @@ def row() -> Any:
     return st.container(horizontal=True, vertical_alignment="center")
 
 
-def picker(answers: AnswerCache, stream: StoredStream) -> float:
+def picker(answers: AnswerCache, stream: StoredStream, *, asks_what_changed: bool = False) -> float:
     """Quick ranges, from–to, and the way back, for a row of controls. How many seconds a chart shows comes back."""
     view = session.view()
     known = answers.extent(view, stream)
@@ -60,6 +62,16 @@ def picker(answers: AnswerCache, stream: StoredStream) -> float:
         args=(key,),
     )
     _from_to(answers, view, stream)
+    if view.ranged and asks_what_changed:
+        shown = answers.moments(view, stream, math.inf)
+        st.button(
+            "What changed here?",
+            icon=":material/difference:",
+            on_click=ask_what_changed,
+            args=(code(int(shown[0]), stream.unit), code(int(shown[-1]), stream.unit)),
+            key="what changed",
+            help="The sources and values that are different in this time",
+        )
     if view.ranged:
         st.button("Back", icon=":material/zoom_out:", on_click=back, key="zoom out", help="Show the range before")
     return parse_duration(view.span) if view.span else math.inf
@@ -117,10 +129,18 @@ def _take_end(key: str, choice: str, zone: str, stream: StoredStream, opposite: 
         go_to(min(at, opposite), max(at, opposite), stream)
 
 
-def zoomable(figure: go.Figure, name: str, alt: str, view: View, stream: StoredStream, clicked: Clicked = None) -> None:
+def zoomable(
+    figure: go.Figure,
+    name: str,
+    alt: str,
+    view: View,
+    stream: StoredStream,
+    clicked: Clicked = None,
+    shifted: Drawn = None,
+) -> None:
     """Put a chart over time into the page. A box drawn in it is the next range, a double click shows the range before,
-    a click on a point is for `clicked`."""
-    selectable(figure, name, alt, view, stream, lambda begin, end: go_to(begin, end, stream), clicked)
+    a click on a point is for `clicked`, a box drawn with the shift key for `shifted`."""
+    selectable(figure, name, alt, view, stream, lambda begin, end: go_to(begin, end, stream), clicked, shifted)
 
 
 def selectable(
@@ -131,22 +151,27 @@ def selectable(
     stream: StoredStream,
     taken: Callable[[int, int], None],
     clicked: Clicked = None,
+    shifted: Drawn = None,
 ) -> None:
-    """Put a chart over time into the page. The ends of a box drawn in it go to `taken`, a click on a point to
-    `clicked`."""
+    """Put a chart over time into the page. The ends of a box drawn in it go to `taken`, with the shift key to
+    `shifted`, a click on a point to `clicked`."""
     key = f"figure {name}"
 
     def take() -> None:
         selection = chart.selected(key)
         if selection["back"]:
             back()
-        elif selection["box"]:
-            taken(*sorted(_at(place, stream.unit, view.zone) for place in selection["box"][0]["x"]))
-        elif clicked is not None and selection["points"]:
+            return
+        for boxes, act in ((selection["box"], taken), (selection["shifted"], shifted)):
+            if boxes and act is not None:
+                act(*sorted(_at(place, stream.unit, view.zone) for place in boxes[0]["x"]))
+                return
+        if clicked is not None and selection["points"]:
             clicked(selection["points"][0])
 
     figure.update_layout(ZOOM)
-    components.show(figure, name, alt, on_select=take, selection_mode=("box", "back", "points"))
+    modes = ("box", "back", "points") if shifted is None else ("box", "back", "points", "shifted")
+    components.show(figure, name, alt, on_select=take, selection_mode=modes)
 
 
 def pin(point: Mapping[str, Any], view: View, stream: StoredStream, shown: Ints) -> None:
@@ -189,6 +214,14 @@ def _go(**choices: str) -> None:
     steps.append({name: getattr(view, name) for name in WHEN})
     del steps[:-MOST_STEPS]
     session.change(**choices)
+
+
+def ask_what_changed(start: str, end: str) -> None:
+    """Mark a time, in a chart that shows what it showed before it was zoomed, and go to the page Changes."""
+    if session.view().ranged:
+        back()
+    session.change(mark_start=start, mark_end=end, versus=REST)
+    st.session_state[ASKED] = True
 
 
 def back() -> None:

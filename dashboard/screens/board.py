@@ -258,7 +258,7 @@ def _panel(asked: Future[Drawn], number: int, opened: Opened, *, kiosk: bool) ->
     if drawn.problems:
         return
     if drawn.number:
-        size = "##" if panel.shows == "number" else "####"
+        size = "##" if panel.shows == "number" else "###"  # a step below the largest: headings must not skip one
         st.markdown(f"{size} {wording.safe(drawn.number)}")
         if drawn.sure:
             st.markdown(f":blue-badge[{wording.safe(drawn.sure)}]")

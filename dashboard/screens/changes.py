@@ -12,22 +12,25 @@ import streamlit as st
 from dashboard import wording
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
+from dashboard.asking.filling import GROWING
 from dashboard.asking.many_groups import changes_of, sides_of
-from dashboard.asking.view import REST, View, marked_time
-from dashboard.figures.frame import CUT
+from dashboard.asking.view import REST, View, marked_time, other_time
+from dashboard.figures.frame import CUT, GREY
 from dashboard.figures.share_pairs import share_pairs
 from dashboard.parts import components, filters, notices, sidebar, time_range
 from dashboard.parts.components import Table
 from dashboard.parts.series_chart import series_chart
+from dashboard.screens.compare import Side, last_answers
 from sketches.arrays import Ints
 from sketches.changes import Change, Verdict
-from sketches.durations import human_duration, parse_duration
+from sketches.decay import parse_decay
+from sketches.durations import format_duration, human_duration, parse_duration
 from sketches.errors import WaneError
 from sketches.estimate import Series
 from sketches.formatting import calendar_time, moment_text
 from sketches.predicate import Predicate
 from store.serving.catalogue import Catalogue, StoredStream
-from store.serving.changes_answer import ChangesAnswer, is_named, name_text
+from store.serving.changes_answer import ChangesAnswer, Sides, is_named, name_text
 from store.serving.split_answer import SOURCE
 
 VERSUS: Final = (REST, "1h", "1d", "7d", "28d")
@@ -58,7 +61,8 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         notices.empty(
             "Which part of the chart shall be explained?",
             "Drag over it in the chart, choose *Mark* above it, or mark the highest point with one click. Then this "
-            "page lists the sources and values whose share of the events is another one there than elsewhere.",
+            "page lists the sources and values whose share of the events is another one there than elsewhere. A second "
+            "stretch, dragged over with the shift key, is what the first is compared with.",
         )
         return
     with components.guarded():
@@ -66,6 +70,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         assert sides is not None
         with components.working("Comparing every source and every value"):
             found = changes_of(answers, view, stream, sides)
+        _both_times(answers, view, stream, sides)
         _compared(answers, view, stream, found)
 
 
@@ -81,6 +86,9 @@ def against(view: View) -> str:
     """What a marked time is compared with, in words."""
     if view.versus == REST:
         return "the rest of the chart"
+    if "/" in view.versus:
+        begin, end = (text.removesuffix("Z").replace("T", " ") for text in view.versus.split("/", 1))
+        return f"{begin} to {end}"
     return f"the same time {human_duration(parse_duration(view.versus))} before"
 
 
@@ -173,19 +181,35 @@ def _mark(begin: int, end: int, stream: StoredStream) -> None:
         session.change(mark_start=time_range.code(begin, stream.unit), mark_end=time_range.code(end, stream.unit))
 
 
+def _mark_other(begin: int, end: int, stream: StoredStream) -> None:
+    """Compare with another stretch of time; before anything is marked, it is the marked one."""
+    if marked_time(session.view(), stream.unit) is None:
+        _mark(begin, end, stream)
+    elif end > begin:
+        session.change(versus=f"{time_range.code(begin, stream.unit)}/{time_range.code(end, stream.unit)}")
+
+
 def _show(figure: Any, view: View, stream: StoredStream, asked: str) -> None:
     """The chart, in which a box that is drawn is the marked time."""
     marked = marked_time(view, stream.unit)
     if marked is not None:
         zone = wording.zone(view.zone)
-        begin, end = wording.axis_times(marked, stream.unit, zone)
-        figure.add_shape(
-            type="rect", x0=begin, x1=end, y0=0, y1=1, yref="y domain", fillcolor=CUT, opacity=0.25, line_width=0
-        )
+        for stretch, colour in ((marked, CUT), (other_time(view, stream.unit), GREY)):
+            if stretch is not None:
+                begin, end = wording.axis_times(stretch, stream.unit, zone)
+                figure.add_shape(
+                    type="rect", x0=begin, x1=end, y0=0, y1=1, yref="y domain", fillcolor=colour, opacity=0.25
+                )
     figure.update_layout(height=320)
-    told = "; drag over a part of it to ask what is different there"
+    told = "; drag over a part of it to ask what is different there, with the shift key over what it is compared with"
     time_range.selectable(
-        figure, "changes", f"{asked} over time{told}", view, stream, lambda begin, end: _mark(begin, end, stream)
+        figure,
+        "changes",
+        f"{asked} over time{told}",
+        view,
+        stream,
+        lambda begin, end: _mark(begin, end, stream),
+        shifted=lambda begin, end: _mark_other(begin, end, stream),
     )
 
 
@@ -213,6 +237,30 @@ def _compared(answers: AnswerCache, view: View, stream: StoredStream, found: Cha
     )
     components.footer(found.provenance, answers)
     components.exports("changes", lambda: (head, rows), found.as_dict)
+
+
+def _both_times(answers: AnswerCache, view: View, stream: StoredStream, sides: Sides) -> None:
+    """The number that the page asks for, of both times and how they differ, where these are two stretches."""
+    if len(sides.outside) != 1:
+        return
+    both = [sides.outside[0], sides.inside]
+    if view.aggregate in GROWING and both[0][1] - both[0][0] != both[1][1] - both[1][0]:
+        st.caption("These two times differ in length, so sums and numbers do, too; ask for the rate to compare them.")
+        return
+    with components.guarded():
+        named = [against(view), "marked time"]
+        asked = [Side(name, of_stretch(view, stream, *times)) for name, times in zip(named, both, strict=True)]
+        with components.working("Answering for both times"):
+            found = [answers.ask(side.view, stream) for side in asked]
+        st.markdown(f"**{wording.safe(components.subject(answers, view, stream))}, in both times**")
+        last_answers(answers, stream, asked, found)
+
+
+def of_stretch(view: View, stream: StoredStream, begin: int, end: int) -> View:
+    """The view of a stretch of time alone, in which every event counts alike."""
+    seconds = (end - begin) * stream.unit.numerator / stream.unit.denominator
+    window = parse_decay(f"window:{format_duration(seconds)}")
+    return replace(view, as_of=str(end - 1), start="", end="").with_fading(window)
 
 
 def _by_weight(view: View, stream: StoredStream) -> bool:

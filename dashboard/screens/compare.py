@@ -72,7 +72,8 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         if view.compare == "sources" and len(view.source) > MOST_COMPARED:
             _all_sources(answers, session.view(), stream)
         else:
-            _last_answers(answers, stream, sides, last)
+            last_answers(answers, stream, sides, last)
+            notices.grows(session.view())
         components.footer(series[0][1], answers)
         components.exports("compare", lambda: table(sides, series, stream, view), lambda: as_json(sides, last, series))
 
@@ -181,7 +182,7 @@ def _chart(
     time_range.zoomable(figure, "compare", "The compared series on the same axes", view, stream)
 
 
-def _last_answers(answers: AnswerCache, stream: StoredStream, sides: list[Side], last: list[Answer]) -> None:
+def last_answers(answers: AnswerCache, stream: StoredStream, sides: list[Side], last: list[Answer]) -> None:
     """The last answer of each side, and how it differs from the first side's."""
     view = session.view()
     zone, measure = wording.zone(view.zone), components.measure_of(answers.question(view, stream))

@@ -20,7 +20,7 @@ from dashboard.asking.measures import is_keyed, splits
 from dashboard.asking.view import View
 from dashboard.boards.marking import shown_marks
 from dashboard.figures.bars import ranking
-from dashboard.parts import components, filters, groups, notices, sidebar, time_range
+from dashboard.parts import components, filters, groups, notices, sidebar, time_range, tour
 from dashboard.parts.components import Table
 from dashboard.parts.series_chart import Mark, series_chart
 from sketches.arrays import Floats, Ints
@@ -39,7 +39,10 @@ TOP_KEYS: Final = 5  # beside a rate of texts
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     """The chart is drawn before the controls: it is what somebody waits for who moved one of them."""
+    if st.session_state.pop(time_range.ASKED, False) and (changes := st.session_state.get("pages", {}).get("changes")):
+        st.switch_page(changes)
     stream = sidebar.shown(catalogue)
+    tour.show()
     st.session_state["refined to"] = None
     with components.guarded():
         if stream.epochs:
@@ -68,7 +71,7 @@ def _answered(answers: AnswerCache, view: View, stream: StoredStream) -> None:
     filters.chips(stream)
     is_split = view.by in splits(stream, view.aggregate)
     with time_range.row():
-        span = time_range.picker(answers, stream)
+        span = time_range.picker(answers, stream, asks_what_changed=not is_split)
         offered = {name: text for name, text in CHARTS.items() if not is_split or name != "error"}
         session.segments("Chart", offered, "chart", width="content")
     left, right = st.columns([7, 3], gap="medium")
@@ -120,8 +123,12 @@ def _whole(
     def pin(point: Mapping[str, Any]) -> None:
         time_range.pin(point, view, stream, series.as_of)
 
+    def mark(begin: int, end: int) -> None:
+        if end > begin:
+            time_range.ask_what_changed(*(time_range.code(at, stream.unit) for at in (begin, end)))
+
     shows = "how far its limits lie from it" if view.chart == "error" else "its error band"
-    time_range.zoomable(figure, "explore", f"{asked} over time with {shows}", view, stream, pin)
+    time_range.zoomable(figure, "explore", f"{asked} over time with {shows}", view, stream, pin, mark)
     rising = filling.stretch(answers, view, stream) if view.chart != "error" else None
     if said := filling.sentence(rising, view, stream, int(series.as_of[0]), int(series.as_of[-1])):
         st.caption(f":material/trending_up: {wording.safe(said)}")
@@ -143,34 +150,39 @@ def _split(
     components.same_on_the_command_line(view, answers.path, split=True)
 
 
-def _beside(answers: AnswerCache, view: View, stream: StoredStream) -> None:
+def beside(answers: AnswerCache, view: View, stream: StoredStream) -> View | None:
     """What people want to see with a mean, or with the rate of texts: the slow end, or the most frequent of them."""
+    if view.aggregate == "mean":
+        return replace(view, aggregate="quantile", phi=TAIL, of=answers.question(view, stream).measured)
+    if view.aggregate == RATE and is_keyed(stream):
+        return replace(view, aggregate="heavy-hitters", of="", top=TOP_KEYS, share=0.0)
+    return None
+
+
+def _beside(answers: AnswerCache, view: View, stream: StoredStream) -> None:
     try:
-        if view.aggregate == "mean":
-            _tail(answers, view, stream)
-        elif view.aggregate == RATE and is_keyed(stream):
-            _top_keys(answers, view, stream)
-    except WaneError:  # another family would have to answer: the mean stands alone
+        other = beside(answers, view, stream)
+        if other is not None:
+            (_tail if view.aggregate == "mean" else _top_keys)(answers, other, stream)
+    except WaneError:  # another family would have to answer: the number stands alone
         return
 
 
 def _tail(answers: AnswerCache, view: View, stream: StoredStream) -> None:
-    measured = answers.question(view, stream).measured
-    beside = replace(view, aggregate="quantile", phi=TAIL, of=measured)
-    answer = answers.ask(beside, stream)
-    measure = components.measure_of(answers.question(beside, stream))
+    answer = answers.ask(view, stream)
+    measure = components.measure_of(answers.question(view, stream))
     with st.container(border=True):
-        name = replace(names_of(stream), alone=True).of(measured)
+        name = replace(names_of(stream), alone=True).of(view.of)
         st.metric(f"p95 of {wording.safe(name)}", components.number_of(answer, measure), help="95% are at most this.")
         st.markdown(components.interval(answer, measure))
 
 
 def _top_keys(answers: AnswerCache, view: View, stream: StoredStream) -> None:
-    listing = replace(view, aggregate="heavy-hitters", of="", top=TOP_KEYS, share=0.0)
-    answer = answers.ask(listing, stream)
+    answer = answers.ask(view, stream)
     if answer.estimate.items:
         st.markdown("**The most frequent**")
-        components.show(ranking(answer.estimate.items), "top-keys", "Shares of the most frequent values", bare=True)
+        figure = ranking(answer.estimate.items, narrow=True)
+        components.show(figure, "top-keys", "Shares of the most frequent values", bare=True)
 
 
 def family_besides(answers: AnswerCache, view: View, stream: StoredStream) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import wording
+from dashboard import wording, words
 from dashboard.asking import session
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.figures.bars import bars
@@ -59,8 +59,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
 def _numbers(found: dict[str, Any], stream: dict[str, Any]) -> None:
     with st.container(horizontal=True):
         st.metric("Store", size_text(found["file_bytes"]), border=True)
-        st.metric("Generation", f"{found['generation']:,}", border=True, help="Every commit raises it by one.")
-        st.metric("Ingest runs", f"{found['runs']:,}", border=True)
+        st.metric("Generation", f"{found['generation']:,}", border=True, help=words.explained("Generation"))
         st.metric(
             "Rows of the stream",
             f"{stream['events']:,}",
@@ -68,7 +67,8 @@ def _numbers(found: dict[str, Any], stream: dict[str, Any]) -> None:
             help="Rows that were taken. A row that came twice counts twice here.",
         )
         st.metric("Sources", f"{stream['sources']:,}", border=True)
-        st.metric("Epochs", f"{stream['epochs']:,}", border=True, help=f"Usually {stream['epoch_text']} each.")
+        usual = words.explained("Epoch", f"Here usually {stream['epoch_text']}.")
+        st.metric("Epochs", f"{stream['epochs']:,}", border=True, help=usual)
 
 
 def _events(answers: AnswerCache, stored: StoredStream) -> None:

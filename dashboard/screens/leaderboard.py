@@ -23,7 +23,7 @@ from sketches.arrays import Rows
 from sketches.errors import WaneError
 from sketches.formatting import counted, percent_text
 from store.serving.catalogue import Catalogue, StoredStream
-from store.serving.split_answer import SplitAnswer, group_text
+from store.serving.split_answer import SplitAnswer
 from store.serving.split_change import SplitChange
 
 ALL: Final = 1_000_000  # groups
@@ -104,6 +104,8 @@ def _board(answers: AnswerCache, view: View, stream: StoredStream, split: SplitA
         change = changed_of(answers, view, other, stream, ALL)
     except WaneError as error:
         st.caption(f"There is nothing to compare with: {wording.safe(error)}.")
+    else:
+        notices.grows(view)
     _figures(answers, view, stream, split, change)
     told, rows = _told(split, change, view), _found(split)
     shown = columns(split, change, name, rows)
@@ -155,7 +157,7 @@ def columns(split: SplitAnswer, change: SplitChange | None, against: str, rows: 
     rank[split.listed] = np.arange(1, len(split.listed) + 1)
     shown: Columns = {
         "rank": rank[rows],
-        split.by: [group_text(found.names[at]) for at in rows.tolist()],
+        split.by: split.texts[rows],
         "estimate": found.value[rows],
     }
     if not found.exact:
@@ -197,8 +199,8 @@ def _found(split: SplitAnswer) -> Rows:
     wanted = str(st.session_state.get(key, "")).strip().lower()
     if not wanted:
         return split.listed
-    names = split.split.names
-    return np.array([at for at in split.listed.tolist() if wanted in group_text(names[at]).lower()], np.intp)
+    texts = split.texts[split.listed].astype(np.str_)
+    return split.listed[np.strings.find(np.strings.lower(texts), wanted) >= 0]
 
 
 def _table(shown: Columns, view: View) -> None:

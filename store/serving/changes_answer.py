@@ -54,6 +54,16 @@ class Sides(NamedTuple):
             )
         return cls((begin, end), outside)
 
+    @classmethod
+    def of_two(cls, inside: Stretch, outside: Stretch) -> Sides:
+        """One stretch of time against another one."""
+        for name, (begin, end) in (("the marked time", inside), ("the other time", outside)):
+            if end <= begin:
+                raise QuestionError(f"{name} ends at {end}, not after it begins at {begin}")
+        if max(inside[0], outside[0]) < min(inside[1], outside[1]):
+            raise QuestionError(f"the marked time, {inside}, and the other time, {outside}, overlap")
+        return cls(inside, (outside,))
+
 
 @dataclass(frozen=True)
 class ChangesAnswer:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketches.arrays import Rows
 from sketches.errors import UnanswerableError
@@ -55,6 +56,13 @@ class SplitAnswer:
         """The numbers of the listed groups, in order; groups without an answer are not listed."""
         order = self.split.ranked(smallest=self.smallest)[: self.top]
         return order[~np.isnan(self.split.value[order])]
+
+    @cached_property
+    def texts(self) -> NDArray[np.object_]:
+        """What each group is called. Sources are texts already, however many there are."""
+        names = self.split.names
+        plain = set(map(type, names)) <= {str}
+        return np.array(names if plain else [group_text(name) for name in names], object)
 
     @property
     def left_out(self) -> tuple[Group, ...]:

@@ -67,6 +67,7 @@ def test_a_board_from_its_first_panel_to_the_wall(editable: Server, folder: Path
 
     view.open("board", board="ops", refresh="off")
     view.page.locator(".js-plotly-plot").nth(1).wait_for()
+    view.usable(("dark", "light"))
     view.switch("Edit this board", "Remove this board")
     view.settle().page.get_by_role("button", name="Later").first.click()
     view.page.wait_for_function(
@@ -90,6 +91,7 @@ def test_a_board_from_its_first_panel_to_the_wall(editable: Server, folder: Path
     wall.page.goto(editable.url("board") + "?board=ops&kiosk")
     wall.settle()
     before = counted(wall)
+    wall.usable(("dark", "light"))
     for shown in ("stSidebar", "stTopNavLink", "stHeader", "stSelectbox"):
         assert not [one for one in wall.page.get_by_test_id(shown).all() if one.is_visible()], shown
     dashboard_stores.more(editable.store)

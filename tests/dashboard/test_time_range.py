@@ -90,3 +90,25 @@ def test_a_box_on_changes_marks_what_is_to_be_explained(view: View) -> None:
     text = told.inner_text()
     view.page.reload()
     view.page.get_by_text(text).wait_for()
+
+
+def test_from_a_range_to_what_changed_in_it_and_against_another(view: View) -> None:
+    """One click leads from the zoomed chart to the sources and values of that time, in a chart of all again; a drag
+    with the shift key compares with another stretch, and the number of both stands there."""
+    view.open(stream="calls", aggregate="mean", decay=DECAY)
+    whole: list[str] = view.figure()["data"][-1]["x"]
+    draw_box(view, 0.6, 0.8)
+    view.page.wait_for_url(re.compile("start=.*end="))
+    begin, end = range_of(view)
+    view.page.get_by_role("button", name="What changed here?").click()
+    view.page.wait_for_url(re.compile("/changes.*mark-start=.*mark-end="))
+    view.until(re.compile("sources and values")).settle()
+    found = parse_qs(urlsplit(view.page.url).query)
+    assert (found["mark-start"][0], found["mark-end"][0]) == (begin, end)
+    assert view.figure("changes")["data"][-1]["x"][0] == whole[0]
+    view.page.keyboard.down("Shift")
+    draw_box(view, 0.2, 0.4, "changes")
+    view.page.keyboard.up("Shift")
+    view.page.wait_for_url(re.compile("versus=.*%2F"))
+    view.until("The mean of loss, in both times").settle()
+    assert view.figure("changes")["shapes"] >= 2

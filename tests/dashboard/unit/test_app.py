@@ -23,7 +23,7 @@ def test_the_dashboard_begins_with_explore(small: Path, monkeypatch: pytest.Monk
     """Through its own entry, which finds the store on the command line."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(small)])
     test = fine(AppTest.from_file(str(Path(app.__file__)), default_timeout=60).run())
-    assert labelled(test, "metric") == ["Sum"]
+    assert labelled(test, "metric") == ["Mean", "p95 of w"]
     assert "Aggregate" in labelled(test, "selectbox")
 
 

@@ -69,7 +69,7 @@ def test_number_and_chart_are_planned_once(two_families: Path) -> None:
     beside = answers.ask(view, stream, charted=True).estimate
     assert alone.family != beside.family == series.family
     assert series.value[-1] == pytest.approx(beside.value, rel=1e-3)
-    test = fine(opened(two_families, decay=view.decay))
+    test = fine(opened(two_families, aggregate="sum", decay=view.decay))
     assert metric(test) == written(beside)
     assert last_point(test) == pytest.approx(beside.value, rel=1e-3)
     assert command_of(test)[-2:] == ["--family", beside.family]

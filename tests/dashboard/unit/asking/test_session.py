@@ -54,7 +54,7 @@ def test_an_address_moves_every_widget_and_comes_back_as_it_was(small: Path) -> 
 
 
 def test_going_back_to_an_address_shows_its_view(small: Path) -> None:
-    test = opened(small, decay="none")
+    test = opened(small, aggregate="sum", decay="none")
     widget(test, "selectbox", "Aggregate").set_value("count").run()
     assert address(test)["aggregate"] == ["count"]
     test.query_params.clear()
@@ -98,7 +98,7 @@ def test_a_link_in_a_page_opens_what_was_shown_before(small: Path) -> None:
 
 def test_a_view_is_one_session_s_own(small: Path) -> None:
     """What one person picks does not move another's page, though both ask at one answers."""
-    one, other = opened(small, decay="none"), opened(small, decay="none")
+    one, other = opened(small, aggregate="sum", decay="none"), opened(small, aggregate="sum", decay="none")
     widget(one, "selectbox", "Aggregate").set_value("count").run()
     assert metric(other.run()) == asked(small)
     assert metric(one) == asked(small, "count")

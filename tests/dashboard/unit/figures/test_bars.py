@@ -45,7 +45,7 @@ def test_bars_of_groups_follow_the_estimates() -> None:
     figure = group_bars(few, AXIS)
     assert figure.layout.xaxis.range == (0.0, 15.0)
     assert list(figure.data[0].marker.pattern.shape) == ["", "/"]
-    assert figure.layout.yaxis.ticktext[1] == "b" * 21 + "…"
+    assert figure.layout.yaxis.ticktext[1] == "b" * 11 + "…" + "b" * 10
     assert "900" in figure.data[0].customdata[1]
     assert figure.data[0].customdata[1][5] == ", a tie"
     assert group_bars(few[:1], AXIS).layout.xaxis.range is None

@@ -18,7 +18,7 @@ from tests.support.pages import address, asked, fine, metric, opened, store_of, 
 
 def test_the_number_is_the_store_s_and_follows_every_control(small: Path) -> None:
     """Aggregate, sources, fading, window, text of the decay: each change changes the number and the address."""
-    test = opened(small, decay="none")
+    test = opened(small, aggregate="sum", decay="none")
     assert metric(test) == asked(small)
     widget(test, "selectbox", "Aggregate").set_value("mean").run()
     assert metric(test) == asked(small, "mean")
@@ -108,7 +108,7 @@ def test_sums_of_values_do_not_follow_to_a_stream_of_texts(small: Path) -> None:
 
 
 def test_a_time_is_pinned_moved_and_let_go(small: Path) -> None:
-    test = opened(small, decay="window:10m")
+    test = opened(small, aggregate="sum", decay="window:10m")
     newest = metric(test)
     widget(test, "segmented_control", "As of").set_value("a time").run()
     fine(test)

@@ -42,11 +42,11 @@ def test_of_many_the_largest_are_listed_and_the_chosen() -> None:
 def test_another_is_taken_by_its_name(small: Path) -> None:
     """It is asked about, and in the address; one that the stream has not is named, and left out."""
     other = sorted({*SITES} - {largest()})[0]
-    test = opened(small, decay="none")
+    test = opened(small, aggregate="sum", decay="none")
     picker = widget(test, "multiselect", "Sources")
     assert picker.options == [largest()]
     assert "The largest 1 of 3 are listed" in picker.help
-    test = opened(small, decay="none", source=[other])
+    test = opened(small, aggregate="sum", decay="none", source=[other])
     fine(test)
     assert other in widget(test, "multiselect", "Sources").options
     assert metric(test) == asked(small, sources=(other,))
@@ -56,7 +56,7 @@ def test_another_is_taken_by_its_name(small: Path) -> None:
 @pytest.mark.usefixtures("many")
 def test_a_name_that_the_stream_has_not_is_said(small: Path) -> None:
     other = sorted({*SITES} - {largest()})[0]
-    test = opened(small, decay="none")
+    test = opened(small, aggregate="sum", decay="none")
     typed(widget(test, "multiselect", "Sources"), [other, "nowhere"], other, "nowhere")
     fine(test)
     assert "has no source `nowhere`" in text_of(test)

@@ -16,7 +16,7 @@ from tests.support.pages import charts, column, fine, opened, widget
 @pytest.mark.parametrize(("where", "tau"), [("", None), ("value >= median(value) and value is not null", "median")])
 def test_the_audit_puts_exact_answers_into_the_band(small: Path, where: str, tau: str | None) -> None:
     """Once it is asked to: the raw files are read, and the dots are where the oracle says."""
-    test = fine(opened(small, "audit", decay="none", where=where))
+    test = fine(opened(small, "audit", aggregate="sum", decay="none", where=where))
     assert not charts(test)
     widget(test, "button", "Check against the raw files").click().run()
     (found,) = fine(test).metric
@@ -62,7 +62,7 @@ def test_the_audit_compares_every_group_of_a_split(small: Path, where: str) -> N
     """Each listed source beside its exact answer, under the same filter."""
     from tests.support.oracle import Oracle
 
-    test = fine(opened(small, "audit", decay="none", where=where, by="source"))
+    test = fine(opened(small, "audit", aggregate="sum", decay="none", where=where, by="source"))
     widget(test, "button", "Check against the raw files").click().run()
     (frame,) = [one.value for one in fine(test).dataframe if "inside" in one.value.columns]
     rows = dashboard_stores.calls()

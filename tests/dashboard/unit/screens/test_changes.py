@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dashboard import wording
+from dashboard.asking.view import View
 from dashboard.screens import changes
 from sketches.estimate import Series
+from sketches.question import Question
 from store import Store
 from store.serving.changes_answer import Sides
 from store.serving.changes_answer import changes as asked
+from store.serving.resolving import columns_of
 from tests.support import wide_stores
 from tests.support.dashboard_stores import CALLS, NOTHING
 from tests.support.pages import NEWEST, address, charts, fine, opened, text_of, widget
@@ -89,3 +93,22 @@ def test_the_highest_point_is_marked_with_what_rises_to_it() -> None:
     flat = Series(at, np.ones(9), np.ones(9), np.ones(9), 1.0, "", "sample", np.zeros(9, np.int64))
     begin, end = changes.around_highest(flat)
     assert begin < end
+
+
+def test_two_stretches_of_time_are_compared(wide: Path) -> None:
+    """The number of each and their difference, as two filters on time give them, without any fading; sums only where
+    both are equally long."""
+    first, last, begin, end = marked(wide, REQUESTS)
+    mark = {"stream": REQUESTS, "decay": "exp:half_life=5m", "mark_start": str(begin), "mark_end": str(end)}
+    test = fine(opened(wide, "changes", aggregate="mean", versus=f"{first}/{begin}", **mark))
+    table = test.dataframe[0].value
+    assert table["compared"].tolist() == [changes.against(View(versus=f"{first}/{begin}")), "marked time"]
+    for row, (start, stop) in enumerate(((first, begin), (begin, end))):
+        where = columns_of(Store(wide).catalogue().streams[REQUESTS]).parse(f"time >= {start} and time < {stop}")
+        answer = Store(wide).ask(REQUESTS, Question("mean", "none", where=where)).estimate
+        assert table["estimate"][row] == wording.estimated(answer.value, answer.lower, answer.upper, "value")
+    assert table["difference"][1]
+    longer = fine(opened(wide, "changes", aggregate="count", versus=f"{first}/{begin}", **mark))
+    assert "differ in length" in text_of(longer)
+    over = fine(opened(wide, "changes", aggregate="mean", versus=f"{first}/{last}", **mark))
+    assert "overlap" in text_of(over)

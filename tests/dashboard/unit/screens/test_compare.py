@@ -51,7 +51,7 @@ def test_more_sources_than_are_drawn_can_be_chosen(tmp_path: Path) -> None:
     rows = dashboard_stores.calls(300)["north"]
     sites = {f"site {number}": rows.take(np.arange(len(rows)) % 6 == number) for number in range(6)}
     commit(path, dashboard_stores.run(CALLS, sites, dashboard_stores.settings("integer")))
-    test = fine(opened(path, "compare", decay="none", compare="sources", source=list(sites)))
+    test = fine(opened(path, "compare", aggregate="sum", decay="none", compare="sources", source=list(sites)))
     names = compared(test)
     assert names == list(sites)[:4]
     assert "The first 4 of the 6 chosen sources are drawn; the table has all." in text_of(test)
@@ -67,7 +67,9 @@ def test_more_sources_than_are_drawn_can_be_chosen(tmp_path: Path) -> None:
 def test_compared_sources_are_asked_as_of_the_same_moment(own: Path) -> None:
     """The end of the chart, also where a source has no event so late."""
     dashboard_stores.more(own)
-    test = fine(opened(own, "compare", decay="exp:half_life=5m", compare="sources", source=["north", "-south"]))
+    test = fine(
+        opened(own, "compare", aggregate="sum", decay="exp:half_life=5m", compare="sources", source=["north", "-south"])
+    )
     table = test.dataframe[0].value
     newest = extent(Store(own).catalogue().streams[CALLS], ["north"])
     assert newest is not None
@@ -81,7 +83,7 @@ def test_compared_sources_are_asked_as_of_the_same_moment(own: Path) -> None:
 
 def test_compared_numbers_are_the_answers(small: Path) -> None:
     fading = "exp:half_life=7m"
-    test = fine(opened(small, "compare", decay=fading, against=["none"]))
+    test = fine(opened(small, "compare", aggregate="sum", decay=fading, against=["none"]))
     table = test.dataframe[0].value
     assert table["estimate"].tolist() == [asked(small, "sum", fading), asked(small)]
     assert table["beyond chance"].tolist() == ["", "yes"]
@@ -94,7 +96,7 @@ def test_compared_numbers_are_the_answers(small: Path) -> None:
 def test_differences_have_limits_that_know_what_both_answers_share(small: Path) -> None:
     """Two decays weigh the same events: what is chance in both alike is left out."""
     decays = ("exp:half_life=7m", "exp:half_life=9m")
-    test = fine(opened(small, "compare", decay=decays[0], against=[decays[1]]))
+    test = fine(opened(small, "compare", aggregate="sum", decay=decays[0], against=[decays[1]]))
     store = store_of(small)
     stream = store.catalogue().streams[CALLS]
     sides = [

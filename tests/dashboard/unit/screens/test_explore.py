@@ -16,7 +16,7 @@ from tests.support.polygons import bands_of
 
 def test_the_chart_ends_at_the_number(small: Path) -> None:
     """The last point of the big chart, with its band around it."""
-    test = fine(opened(small, decay="window:10m"))
+    test = fine(opened(small, aggregate="sum", decay="window:10m"))
     chart = max(charts(test), key=lambda one: len(one["data"]))
     ((_, lower, upper),) = bands_of(chart)[0]
     value = column(chart["data"][1]["y"])
@@ -33,21 +33,21 @@ def big(test: Any) -> dict[str, Any]:
 
 def test_the_rise_while_the_decay_fills_up_is_marked(small: Path) -> None:
     """In the chart, below it, and in the card if the number lies there; means and running totals have none."""
-    test = fine(opened(small, decay="window:10m"))
+    test = fine(opened(small, aggregate="sum", decay="window:10m"))
     assert [one["text"] for one in big(test)["layout"]["annotations"]] == ["filling up"]
     (stripe,) = big(test)["layout"]["shapes"]
     seconds = [datetime.fromisoformat(stripe[end]).timestamp() for end in ("x0", "x1")]
     assert seconds[1] - seconds[0] == 570  # 95% of ten minutes
     assert text_of(test).count("still fills up") == 1
-    early = fine(opened(small, decay="window:10m", as_of=str(START + 300)))
+    early = fine(opened(small, aggregate="sum", decay="window:10m", as_of=str(START + 300)))
     assert text_of(early).count("still fills up") == 2
     for other in ({"aggregate": "mean", "decay": "window:10m"}, {"decay": "none"}, {"aggregate": "rate"}):
-        assert "still fills up" not in text_of(fine(opened(small, **other)))
+        assert "still fills up" not in text_of(fine(opened(small, **({"aggregate": "sum"} | other))))
 
 
 def test_the_limits_in_percent_of_the_estimate(small: Path) -> None:
     """A switch above the chart, and in the address; the band lies around 0."""
-    test = fine(opened(small, decay="window:10m"))
+    test = fine(opened(small, aggregate="sum", decay="window:10m"))
     ((_, lower, upper),) = bands_of(big(test))[0]
     value = column(big(test)["data"][1]["y"])
     widget(test, "button_group", "Chart").set_value("error").run()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dashboard.asking.view import View
 from dashboard.parts import against
+from sketches.estimate import Group
 from sketches.question import Question
 from store import Store
+from store.serving import split_answer
+from store.serving.split_answer import SplitAnswer
 from store.serving.split_change import SplitChange, changed
 from tests.support import wide_stores
 from tests.support.dashboard_stores import CALLS, LATENCIES, SITES
@@ -105,3 +109,26 @@ def test_a_name_is_found_by_a_part_of_it(wide: Path) -> None:
     widget(test, "text_input", "Find a path").set_value(wanted.upper()).run()
     (row,) = fine(test).dataframe[0].value.to_dict("records")
     assert (row["rank"], row["path"]) == (3, wanted)
+
+
+def test_a_sum_under_two_decays_is_not_called_a_change(wide: Path) -> None:
+    """They look back on more or less time; means, rates and times before are compared without that remark."""
+    for aggregate, more, said in (("count", {}, True), ("mean", {}, False), ("count", {"compare": "times"}, False)):
+        told = text_of(fine(opened(wide, "leaderboard", stream=REQUESTS, aggregate=aggregate, by="path", **more)))
+        assert ("differ for that reason alone" in told) == said
+
+
+def test_texts_of_many_sources_are_not_made_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources are texts already; values of fields are worded, each once."""
+    worded: list[object] = []
+    monkeypatch.setattr(split_answer, "group_text", lambda group: worded.append(group) or str(group))
+    many = tuple(f"site-{number}" for number in range(50_000))
+    assert _with_names(many).texts.tolist() == list(many)
+    assert worded == []
+    assert _with_names((None, True, 3)).texts.tolist() == ["None", "True", "3"]
+    assert len(worded) == 3
+
+
+def _with_names(names: tuple[Group, ...]) -> SplitAnswer:
+    split = SimpleNamespace(names=names)
+    return SplitAnswer(split, None, top=1)  # type: ignore[arg-type]  # only the names are looked at
