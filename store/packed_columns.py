@@ -25,6 +25,7 @@ _NUMBERS, _TIMES, _TEXTS, _HEXADECIMAL = range(4)
 _NONE_MISSING, _SOME_MISSING = range(2)
 _MOST_TEXT: Final = 1 << 31  # bytes of a column
 MOST_ROWS: Final = 1 << 20  # of a table: what is announced is allocated
+_MOST_COLUMNS: Final = 16
 
 
 def write_table(columns: Mapping[str, Column]) -> bytes:
@@ -49,6 +50,8 @@ def read_table(data: bytes, names: Collection[str] | None = None) -> dict[str, C
     rows, count = reader.varint(), reader.varint()
     if rows > MOST_ROWS:
         raise CorruptError(f"a packed table says that it has {rows:,} rows; {MOST_ROWS:,} is the most")
+    if count > _MOST_COLUMNS:
+        raise CorruptError(f"a packed table says that it has {count:,} columns; {_MOST_COLUMNS} is the most")
     found = {}
     for _ in range(count):
         name, content = _text(reader.blob()), reader.blob()

@@ -21,6 +21,7 @@ TABLE: Final = "CREATE TABLE packed_sources (stream VARCHAR NOT NULL, payload BL
 UNPACKED: Final = """CREATE OR REPLACE TEMP TABLE sources (
     stream VARCHAR, source VARCHAR, events BIGINT, weight DOUBLE, oldest BIGINT, newest BIGINT, latest BIGINT)"""
 _CHECKSUM: Final = 8
+_MOST_SOURCES: Final = 1 << 22  # of a stream: what is announced is allocated
 _COUNTS: Final = 16  # bytes of the number of sources and of the bytes of their names
 
 
@@ -60,10 +61,15 @@ def unpack(data: bytes) -> SourceColumns:
     if len(data) < _COUNTS + _CHECKSUM or hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != checksum:
         raise CorruptError("the totals of the sources were changed after they were written")
     count, size = (int.from_bytes(content[at : at + 8], "little") for at in (0, 8))
+    if count > _MOST_SOURCES:
+        raise CorruptError(f"the totals are said to be of {count:,} sources; {_MOST_SOURCES:,} is the most")
     lengths, position = read_planes(content, _COUNTS, count)
     texts, position = read_block(content, position, size)
     ends = np.cumsum(lengths.astype(np.int64)).tolist()
-    names = [texts[begin:end].decode() for begin, end in zip([0, *ends[:-1]], ends, strict=True)] if count else []
+    try:
+        names = [texts[begin:end].decode() for begin, end in zip([0, *ends[:-1]], ends, strict=True)] if count else []
+    except UnicodeDecodeError as error:
+        raise CorruptError("the name of a source is not UTF-8") from error
     events, position = read_planes(content, position, count)
     weight, position = read_planes(content, position, count)
     first = int.from_bytes(content[position : position + 8], "little", signed=True)

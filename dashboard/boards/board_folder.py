@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from dashboard.boards.board_file import board_text, read_board
 from dashboard.boards.saved_views import MOST_VIEWS, SavedView, read_views, views_text
 from dashboard.boards.toml_text import LARGEST, BoardError
 from sketches.suggestions import did_you_mean
+from store.whole_files import write_whole as replace_whole
 
 MOST_BOARDS: Final = 100
 ENDING: Final = ".toml"
@@ -179,25 +179,9 @@ def content_of(file: Path) -> bytes | None:
         os.close(handle)
 
 
-def _mode(file: Path) -> int:
-    """The permissions of a file; those of a new one where there is none."""
-    with suppress(OSError):
-        return stat.S_IMODE(file.stat().st_mode)
-    return 0o644
-
-
 def write_whole(file: Path, content: bytes) -> None:
     """Put a new file in the place of the old one, all of it or nothing; it keeps the permissions of the old one."""
-    made = ""
     try:
-        handle, made = tempfile.mkstemp(prefix=".", suffix=".part", dir=file.parent)
-        with os.fdopen(handle, "wb") as out:
-            os.fchmod(out.fileno(), _mode(file))
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(made).replace(file)
+        replace_whole(file, content)
     except OSError as error:
-        if made:
-            Path(made).unlink(missing_ok=True)
         raise BoardError(f"{file} cannot be written: {error.strerror}") from None

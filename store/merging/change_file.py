@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,18 +18,21 @@ import numpy as np
 from sketches.encoding.byte_planes import read_block, write_block
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
+from sketches.event_rules import MAX_TIME
 from sketches.registry import FAMILIES, load
 from sketches.units import TimeUnit
 from store.database import StoreError
 from store.keys import is_in_parts
 from store.merging.contribution import Contribution, texts
+from store.merging.from_outside import as_generation, as_json, as_number, as_settings, as_text, table_of
 from store.merging.site_ids import MAGIC, header_of
 from store.merging.site_state import Key, SiteState, SiteStream, SketchRow, Stretch
-from store.packed_columns import read_table, write_table
+from store.packed_columns import MOST_ROWS, write_table
 from store.writing.run import Stream
 
 _CHECKSUM: Final = 32
 _MOST: Final = 1 << 31  # bytes of the file, and of what is in it
+_LONGEST_STREAM: Final = 100  # characters of its name
 _KEY: Final = ("source", "start", "length", "family")
 
 
@@ -57,9 +60,8 @@ def read_changes(path: Path) -> SiteState:
         if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != checksum:
             raise CorruptError("its checksum does not match: it was cut short or changed on its way")
         ids, header, end = header_of(content, path)
-        size, since = header.get("bytes"), header.get("since")
-        if not isinstance(size, int) or not 0 <= size <= _MOST or not isinstance(since, int | None):
-            raise CorruptError("its header is not one of ours")
+        size = as_number(header.get("bytes"), 0, _MOST)
+        since = None if header.get("since") is None else as_generation(header["since"])
         body, end = read_block(content, end, size)
         if end != len(content):
             raise CorruptError("it has trailing bytes")
@@ -81,12 +83,9 @@ def _write_stream(writer: Writer, one: SiteStream) -> None:
     }
     writer.blob(json.dumps(described, ensure_ascii=False).encode())
     writer.blob(one.contribution.to_bytes())
-    writer.blob(_write_keys(list(one.marks), mark=list(one.marks.values())))
-    writer.blob(
-        _write_keys(
-            [row.key for row in one.rows], mark=[row.mark for row in one.rows], format=[row.format for row in one.rows]
-        )
-    )
+    _write_keys(writer, list(one.marks), mark=list(one.marks.values()))
+    marks, forms = ([getattr(row, name) for row in one.rows] for name in ("mark", "format"))
+    _write_keys(writer, [row.key for row in one.rows], mark=marks, format=forms)
     for row in one.rows:
         writer.blob(row.payload)
     writer.varint(len(one.sketches))
@@ -97,27 +96,36 @@ def _write_stream(writer: Writer, one: SiteStream) -> None:
         writer.blob(write_table({"oldest": stretches[:, 0], "newest": stretches[:, 1]}))
 
 
-def _write_keys(keys: Sequence[Key], **numbers: Sequence[int]) -> bytes:
-    source, start, length, family = zip(*keys, strict=True) if keys else ((), (), (), ())
-    table: dict[str, Any] = {
-        "source": texts(source),
-        "start": np.array(start, np.int64),
-        "length": np.array(length, np.int64),
-        "family": texts(family),
-    }
-    return write_table(table | {name: np.array(column, np.int64) for name, column in numbers.items()})
+def _write_keys(writer: Writer, keys: Sequence[Key], **numbers: Sequence[int]) -> None:
+    """Which sketches there are, in as many tables as that takes."""
+    writer.varint(-(-len(keys) // MOST_ROWS))
+    for begin in range(0, len(keys), MOST_ROWS):
+        some = slice(begin, begin + MOST_ROWS)
+        source, start, length, family = zip(*keys[some], strict=True)
+        table: dict[str, Any] = {
+            "source": texts(source),
+            "start": np.array(start, np.int64),
+            "length": np.array(length, np.int64),
+            "family": texts(family),
+        }
+        writer.blob(write_table(table | {name: np.array(column[some], np.int64) for name, column in numbers.items()}))
+
+
+def _read_keys(reader: Reader, *numbers: str) -> Iterator[tuple[Key, tuple[int, ...]]]:
+    for _ in range(reader.varint()):
+        table = table_of(reader.blob(), ("start", "length", *numbers), ("source", "family"))
+        columns = (table[name].tolist() for name in numbers)
+        yield from zip(
+            zip(*(table[name].tolist() for name in _KEY), strict=True), zip(*columns, strict=True), strict=True
+        )
 
 
 def _read_stream(reader: Reader) -> SiteStream:
     stream = _read_settings(reader.blob())
     contribution = Contribution.from_bytes(reader.blob())
-    all_keys = read_table(reader.blob())
-    marks = dict(zip(_keys(all_keys), all_keys["mark"].tolist(), strict=True))
-    brought = read_table(reader.blob())
-    rows = [
-        SketchRow(*key, form, mark, _checked(reader.blob(), key[3]))
-        for key, form, mark in zip(_keys(brought), brought["format"].tolist(), brought["mark"].tolist(), strict=True)
-    ]
+    marks = {key: mark for key, (mark,) in _read_keys(reader, "mark")}
+    brought = list(_read_keys(reader, "format", "mark"))
+    rows = [SketchRow(*key, form, mark, _checked(reader.blob(), key[3])) for key, (form, mark) in brought]
     if any(marks.get(row.key) != row.mark for row in rows):
         raise CorruptError("it brings a sketch that it does not list")
     sketches: dict[str, Any] = {}
@@ -125,19 +133,13 @@ def _read_stream(reader: Reader) -> SiteStream:
     for _ in range(reader.varint()):
         family = reader.blob().decode(errors="replace")
         sketches[family] = load(_checked(reader.blob(), family))
-        stretches = read_table(reader.blob())
+        stretches = table_of(reader.blob(), ("oldest", "newest"))
         kept[family] = list(zip(stretches["oldest"].tolist(), stretches["newest"].tolist(), strict=True))
     if any(not is_in_parts(family) for family in sketches) or set(contribution.tallies) != set(sketches):
         raise CorruptError("its sketches of whole streams are not those that it lists")
     for family, tally in contribution.tallies.items():
         _checked(tally, family)
     return SiteStream(stream, contribution, marks, rows, sketches, kept)
-
-
-def _keys(table: Mapping[str, Any]) -> list[Key]:
-    if not set(_KEY) | {"mark"} <= set(table):
-        raise CorruptError("a list of its sketches lacks columns")
-    return list(zip(*(table[name].tolist() for name in _KEY), strict=True))
 
 
 def _checked(payload: bytes, family: str) -> bytes:
@@ -148,11 +150,10 @@ def _checked(payload: bytes, family: str) -> bytes:
 
 
 def _read_settings(data: bytes) -> Stream:
-    try:
-        found = json.loads(data)
-        numerator, denominator = (int(number) for number in found["unit"])
-        if min(numerator, denominator, int(found["epoch"])) <= 0 or not isinstance(found["settings"], dict):
-            raise ValueError
-        return Stream(str(found["name"]), int(found["epoch"]), TimeUnit(numerator, denominator), found["settings"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptError("the settings of a stream cannot be read") from error
+    found = as_json(data)
+    unit, name = found.get("unit"), as_text(found.get("name"), _LONGEST_STREAM)
+    if not name or not isinstance(unit, list) or len(unit) != 2:
+        raise CorruptError("the settings of a stream cannot be read")
+    numerator, denominator = (as_number(number, 1, MAX_TIME) for number in unit)
+    epoch = as_number(found.get("epoch"), 1, MAX_TIME)
+    return Stream(name, epoch, TimeUnit(numerator, denominator), as_settings(found.get("settings")))

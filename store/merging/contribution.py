@@ -13,14 +13,21 @@ import numpy as np
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
 from sketches.records import dataclass
-from store.packed_columns import Column, read_table, write_table
+from store.merging.from_outside import table_of
+from store.packed_columns import Column, write_table
 from store.packed_sources import SourceColumns, pack, unpack
 
 _FORM: Final = b"WSC1"
 _CHECKSUM: Final = 8
-_TABLES: Final = ("epochs", "aside", "rejects", "ledger", "segments")
 LEDGER: Final = ("rows", "rejected", "conflicts", "late", "repeats", "ahead")
 EPOCHS: Final = ("start", "length", "events", "weight", "oldest", "newest", "latest")
+_TABLES: Final = {  # with their columns of numbers and of text
+    "epochs": (EPOCHS, ()),
+    "aside": (("start", "length"), ("source", "family", "reason")),
+    "rejects": (("rows",), ("reason",)),
+    "ledger": (LEDGER, ()),
+    "segments": (("oldest", "newest", "mark"), ("family",)),
+}
 
 Table = Mapping[str, Column]
 
@@ -71,9 +78,7 @@ class Contribution:
         if not data.startswith(_FORM) or hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != checksum:
             raise CorruptError("what a site has contributed was changed after it was written")
         reader = Reader(content[len(_FORM) :])
-        tables: dict[str, Any] = {name: read_table(reader.blob()) for name in _TABLES}
-        if set(tables["epochs"]) != set(EPOCHS) or set(tables["ledger"]) != set(LEDGER):
-            raise CorruptError("what a site has contributed lacks columns")
+        tables: dict[str, Any] = {name: table_of(reader.blob(), *_TABLES[name]) for name in _TABLES}
         tables["epochs"]["weight"] = tables["epochs"]["weight"].view(np.float64)
         sources = unpack(reader.blob())
         tallies = {reader.blob().decode(errors="replace"): reader.blob() for _ in range(reader.varint())}

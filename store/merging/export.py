@@ -11,6 +11,7 @@ from store.merging.change_file import write_changes
 from store.merging.site_ids import ids_in, read_token
 from store.merging.site_state import read_site
 from store.schema import migrate
+from store.whole_files import write_whole
 
 
 class Exported(NamedTuple):
@@ -49,8 +50,9 @@ def export(store: str | Path, to: str | Path, *, since: str | None = None, wait:
                 )
         state = read_site(connection, path, begin)
     content = write_changes(state)
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    unfinished.write_bytes(content)
-    unfinished.replace(target)
+    try:
+        write_whole(target, content)
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror}") from error
     number = sum(len(one.rows) + len(one.sketches) for one in state.streams.values())
     return Exported(target, len(content), ids.token, since, number)

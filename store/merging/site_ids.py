@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sketches.errors import CorruptError
 from store.database import StoreError, connected
 from store.engine import duckdb
+from store.merging.from_outside import as_generation, as_id, as_json, as_text
 from store.schema import check
 
 MAGIC: Final = b"WANECHG1"  # of a file of changes
@@ -84,8 +84,9 @@ def header_of(content: bytes, path: Path) -> tuple[Ids, dict[str, Any], int]:
     begin = len(MAGIC) + 4
     end = begin + min(int.from_bytes(content[len(MAGIC) : begin], "little"), _MOST_HEADER)
     try:
-        header = json.loads(content[begin:end])
-        ids = Ids(str(header["store"]), int(header["generation"]), str(header["commit"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptError(f"{path} is a damaged file of changes: its header cannot be read") from error
+        header = as_json(content[begin:end])
+        ids = Ids(as_id(header.get("store")), as_generation(header.get("generation")), as_id(header.get("commit")))
+        as_text(header.get("name"))
+    except CorruptError as error:
+        raise CorruptError(f"{path} is a damaged file of changes: its header cannot be read ({error})") from error
     return ids, header, end
