@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sketches.digests.qdigest import QDigest
     from sketches.estimate import Estimate, Item, Series
     from sketches.events import Events
+    from sketches.kll.kll import Kll
     from sketches.question import Question
     from sketches.sampling.integral import Integral
     from sketches.sampling.sample import Sample
@@ -33,6 +34,7 @@ __getattr__ = imported_when_used(
         "sketches.digests.qdigest": ["QDigest"],
         "sketches.estimate": ["Estimate", "Item", "Series"],
         "sketches.events": ["Events"],
+        "sketches.kll.kll": ["Kll"],
         "sketches.question": ["Question"],
         "sketches.sampling.integral": ["Integral"],
         "sketches.sampling.sample": ["Sample"],
@@ -52,6 +54,7 @@ __all__ = [
     "Histogram",
     "Integral",
     "Item",
+    "Kll",
     "QDigest",
     "Question",
     "Retractable",

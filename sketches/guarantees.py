@@ -134,3 +134,15 @@ def inside(confidence: float) -> str:
 def aggregated(times: int) -> str:
     """How often counters were merged to be stored, of which each time has widened the bounds."""
     return f"wider because the counters were aggregated {times} times"
+
+
+def made_of(chance: float, varies: float) -> str:
+    """Which part of an error is the sketches' own, and which part is not knowing when in its epoch an event came.
+
+    >>> made_of(0.004, 0.0201)
+    'of that 0.004 by the ranks of the sketches and 0.0201 by how the decay varies within an epoch'
+    """
+    return (
+        f"of that {at_most(chance)} by the ranks of the sketches and {at_most(varies)} by how the decay varies within "
+        "an epoch"
+    )

@@ -20,6 +20,7 @@ _KNOWN: Final[dict[str, type[Sketch] | str]] = {
     "exponential": "sketches.digests.exponential.Exponential",
     "retractable": "sketches.countmin.retractable.Retractable",
     "ecm": "sketches.countmin.ecm.Ecm",
+    "kll": "sketches.kll.kll.Kll",
 }
 DEFAULT_FAMILIES: Final = ("sample",)  # what a stream keeps unless its settings say otherwise
 

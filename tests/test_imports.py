@@ -18,7 +18,18 @@ from tests.support.streams import START, STREAMS
 from tests.support.streams import Stream as Rows
 
 ASKING = frozenset({"numpy", "_duckdb"})  # of DuckDB's package only the part that runs statements
-HEAVY = ASKING | {"duckdb", "numba", "scipy", "pandas", "pyarrow", "streamlit", "plotly", "pyspark", "sqlglot"}
+HEAVY = ASKING | {
+    "duckdb",
+    "numba",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "streamlit",
+    "plotly",
+    "pyspark",
+    "sqlglot",
+    "datasketches",
+}
 COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "serve", "demo", "decay")
 QUESTIONS = {
     "mean": ("--aggregate", "mean", "--decay", "exp:half_life=30m"),
@@ -112,7 +123,7 @@ def test_a_decay_is_shown_with_numpy_alone() -> None:
         ("from sketches.registry import FAMILIES; list(FAMILIES), 'ecm' in FAMILIES, len(FAMILIES)", {"numpy"}),
         ("import sketches.special_functions, sketches.hashing, sketches.compiled", {"numpy"}),
         ("import dashboard.api.launch", ASKING),
-        ("from sketches import Ecm, Exponential, Histogram, QDigest, Retractable", {"numpy"}),
+        ("from sketches import Ecm, Exponential, Histogram, Kll, QDigest, Retractable", {"numpy"}),
     ],
 )
 def test_what_is_known_is_not_loaded(statement: str, allowed: set[str]) -> None:

@@ -14,6 +14,7 @@ from sketches.countmin.retractable import Retractable
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
+from sketches.kll.kll import Kll
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.integral import Integral
 from sketches.units import SECOND, TimeUnit
@@ -156,6 +157,22 @@ FAMILIES = [
         (BY_WEIGHT("sum", HALVING), BY_WEIGHT("frequency", HALVING, value="")),
         answers_the_past=False,
         **COUNTED,
+    ),
+    *(
+        Family(
+            "kll",
+            Kll.build,
+            {"epsilon": epsilon, "delta": 0.05, "items": "double"},
+            {"epsilon": 0.3, "delta": 0.1, "items": "float"},
+            tuple(one for one in EVERYTHING if Kll.abilities.include(one) and one.threshold is None),
+            (),
+            reproducible=reproducible,
+            random=False,
+            streams=UNWEIGHTED,
+            variant=variant,
+            **COUNTED,
+        )
+        for variant, epsilon, reproducible in (("", 0.005, True), ("compacted", 0.2, False))
     ),
     *(
         Family(

@@ -30,6 +30,8 @@ from sketches.digests.qdigest import QDigest
 from sketches.encoding.envelope import FORMAT_VERSION, open_envelope
 from sketches.family import Sketch
 from sketches.fields import FieldKind
+from sketches.kll.kll import Kll
+from sketches.kll.kll_bytes import KllBytes
 from sketches.predicate import Predicate, columns_with
 from sketches.registry import load
 from sketches.sampling.epoch_sample import EpochSample
@@ -322,6 +324,22 @@ def stream_uncounted() -> Sample:
     return found
 
 
+def kll() -> Kll:
+    """Rows that are all kept, and sketches of others laid out by hand: what the library builds differs each time."""
+    ids, times, values = columns(600)
+    kept = Kll.build(Events.of(ids, times, values / 8), epsilon=0.003, seed=61)
+    numbers = np.arange(550) % 101 / 4
+    for begin, end in ((0, 100), (100, 250), (250, 550)):
+        numbers[begin:end].sort()
+    foreign = KllBytes(300, 100, 100 + 2 * 150 + 4 * 300, (100, 150, 300), numbers, 0.0, 25.0)
+    data, _ = Kll.taken_in([foreign.to_bytes()], START + 3600, START + 7200, epsilon=0.003, seed=61)
+    return kept.merge(Kll.from_bytes(data))
+
+
+def kll_integers() -> Kll:
+    return Kll.build(Events.of(*columns(400)), epsilon=0.005, seed=62)
+
+
 def stream_units() -> Sample:
     return stream_of(lambda v: v, lambda v: np.ones(len(v), np.int64), seed=51)
 
@@ -415,13 +433,19 @@ OF_FIELDS = columns_with(
         "contested": FieldKind.TEXT,
     }
 )
+RANKS = (
+    {"aggregate": "count", "decay": "exp:half_life=10m"},
+    {"aggregate": "rank", "decay": "window:90m", "value": 12, "counting": "events"},
+    {"aggregate": "quantile", "decay": "poly:alpha=1.5,unit=1m", "phi": 0.9, "counting": "events"},
+    {"aggregate": "correlated-count", "decay": "none", "tau": 20, "as_of": START + 3000},
+)
 EACH_ONCE = (
     {"aggregate": "count", "decay": "exp:half_life=10m"},
     {"aggregate": "frequency", "decay": "exp:half_life=10m", "value": 9, "counting": "events"},
 )
 ANY_MEAN = {"sample-counted-v5", "sample-uncounted-v9", "sample-field-totals-v10"}  # they lean on totals
 BETTER_SINCE = ("ecm",)  # families that read more out of the same bytes: old estimates lie within the bounds
-SINCE_2 = ("zeros", "events")  # cases that format 1 does not have
+SINCE_2 = ("zeros", "events", "kll-floats", "kll-integers")  # cases that format 1 does not have
 
 CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "sample-units": (units, NUMBERS),
@@ -457,6 +481,8 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "ecm-events": (ecm_events, EACH_ONCE),
     "integral-events": (integral_events, EACH_ONCE),
     "retractable-events": (retractable_events, EACH_ONCE),
+    "kll-floats": (kll, RANKS),
+    "kll-integers": (kll_integers, RANKS),
 }
 
 

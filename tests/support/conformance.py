@@ -50,6 +50,7 @@ class Family:
     duplicate_insensitive: bool = True
     batches_leave_no_trace: bool = True  # many inserts give the bytes of one build
     merges_leave_no_trace: bool = True  # the tree of merges does not show in the bytes
+    reproducible: bool = True  # the same events give the same bytes
     random: bool = True  # the seed decides more than the number in the header
     answers_the_past: bool = True  # as-of times before the newest event
     streams: tuple[str, ...] = field(default=tuple(STREAMS))
@@ -148,6 +149,8 @@ class Conformance:
 
     def test_a_sketch_does_not_alias_its_input(self, family: Family) -> None:
         """A caller that fills its buffers with the next batch does not change sketches of the last one."""
+        if not family.reproducible:
+            pytest.skip(f"{family.name} gives other bytes each time")
         for stream in family.named():
             columns = [np.array(column) for column in (stream.ids, stream.t, stream.v, stream.w)]
             sketch = family.build(Events.of(*columns), **family.parameters, seed=1)
@@ -218,12 +221,16 @@ class Conformance:
     @pytest.mark.slow
     def test_other_processes_agree(self, family: Family, elsewhere: list[dict[str, str]]) -> None:
         """Processes with other hash salts of Python come to the same bytes."""
+        if not family.reproducible:
+            pytest.skip(f"{family.name} gives other bytes each time")
         expected = digests([family])
         for found in elsewhere:
             assert {name: found[name] for name in expected} == expected
 
     def test_the_seed_matters_and_nothing_else(self, family: Family) -> None:
         """The same seed gives the same bytes twice; another seed, being a parameter, gives others."""
+        if not family.reproducible:
+            pytest.skip(f"{family.name} gives other bytes each time")
         for stream in family.named():
             data, other = family.of(stream, seed=3).to_bytes(), family.of(stream, seed=4).to_bytes()
             assert data == family.of(stream, seed=3).to_bytes()

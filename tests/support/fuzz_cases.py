@@ -21,7 +21,7 @@ from tests.support.oracle import KEY_AGGREGATES
 from tests.support.streams import START, Stream
 
 Rng = np.random.Generator
-RANDOM = frozenset({"sample", "integral", "ecm", "retractable"})  # families whose bounds may fail by chance
+RANDOM = frozenset({"sample", "integral", "ecm", "retractable", "kll"})  # families whose bounds may fail by chance
 FIXED = frozenset({"integral", "exponential", "retractable"})  # built for one decay
 UNITS = (SECOND, SECOND, SECOND, TimeUnit(1, 1000), TimeUnit(60, 1), TimeUnit(1, 1_000_000))
 SIZES = (0, 1, 2, 5, 30, 100, 300, 300, 1000, 1000, 1000, 1000, 3000, 3000, 3000, 3000)
@@ -198,6 +198,7 @@ def duration_of(stream: Stream, unit: TimeUnit) -> float:
 def random_settings(rng: Rng, family: str, stream: Stream, unit: TimeUnit) -> dict[str, Any]:
     """The settings of one sketch, its seed apart."""
     accuracies = (0.1, 0.2, 0.3, 0.5, 0.5) if family in ("sample", "integral") else (0.05, 0.1, 0.2, 0.3, 0.5)
+    accuracies = (0.02, 0.05, 0.1, 0.2, 0.3) if family == "kll" else accuracies
     settings: dict[str, Any] = {"unit": unit, "epsilon": float(pick(rng, accuracies))}
     if family in RANDOM:
         settings["delta"] = float(pick(rng, (0.05, 0.05, 0.1, 0.01)))

@@ -244,6 +244,12 @@ def _each_off(claim: Claim, facts: Facts) -> bool | None:
     return least - facts.exact.slack() <= value <= most + facts.exact.slack()
 
 
+def _made_of(claim: Claim, facts: Facts) -> bool | None:
+    """Both parts of an error together are at least as large as it is."""
+    parts = re.findall(_NUMBER, claim.text)
+    return _off(replace(claim, number=sum(map(float, parts[:2])), whole="the whole decayed count"), facts)
+
+
 def _note(claim: Claim, facts: Facts) -> bool | None:
     return None
 
@@ -287,6 +293,12 @@ _FORMS: Sequence[tuple[str, str, _Check]] = (
     ("note", r"none is left", _note),
     ("note", r"of floored weights(?:: each event counts up to 1 more than it adds)?", _note),
     ("note", r"those that count less than 1 add nothing", _note),
+    # kll
+    (
+        "made of",
+        rf"of that {_NUMBER} by the ranks of the sketches and {_NUMBER} by how the decay varies within an epoch",
+        _made_of,
+    ),
     # ecm
     ("note", r"where the newest events begin is known but for an entry of the log of all arrivals", _note),
     ("note", r"values that were heavy at that time may be missing, whatever their share", _note),
