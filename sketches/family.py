@@ -204,8 +204,7 @@ class Sketch(Askable, SitePart, TakenIn):
     def payloads(cls, events: Events, bounds: ArrayLike, **settings: Any) -> list[bytes]:
         """The bytes of a sketch for each group of rows: group i is the rows `bounds[i]` to `bounds[i + 1]`.
 
-        The same bytes as building the groups one by one. Rows inside a group may come in any order and repeat; the
-        settings are those of `build`.
+        The same bytes as building the groups one by one; the settings are those of `build`.
         """
         edges = np.asarray(bounds, np.int64)
         if len(edges) and (edges[0] < 0 or edges[-1] > len(events) or (edges[1:] < edges[:-1]).any()):
