@@ -32,7 +32,7 @@ from benchmarks.streams import Generated
 from ingest.driver import reading
 from ingest.driver.configuration.settings import read_settings
 from ingest.driver.configuration.stream_kinds import StreamKinds
-from ingest.driver.reading import read_parquet
+from ingest.driver.parquet_reading import read_parquet
 from ingest.driver.session.spark import spark_session
 from ingest.driver.sketching import worker_settings
 from ingest.executor import worker

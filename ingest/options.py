@@ -26,6 +26,12 @@ def add_ingest_options(ingest: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="Spark master, such as local[4] or spark://host:7077 (default: spark-submit's, or local[*])",
     )
+    add(
+        "--engine",
+        choices=("spark", "local"),
+        default="spark",
+        help="what reads the files: Spark, or local, this process alone, which needs no Java (default spark)",
+    )
     add("--stream", action="append", default=[], metavar="NAME", help="only this stream; may be given several times")
     add(
         "--backfill",

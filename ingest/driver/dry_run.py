@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from ingest.driver.configuration.settings import Settings, StreamSettings
 from ingest.driver.configuration.stream_kinds import checked_kinds
+from ingest.driver.engine import Engine
+from ingest.driver.engines import engine_for
 from ingest.driver.files.file_faults import looked_at
-from ingest.driver.job import chosen_streams, start_spark
+from ingest.driver.job import chosen_streams
 from ingest.driver.progress import Progress
-from ingest.driver.reading import ParquetReading
 from ingest.driver.run_options import RunOptions
-from ingest.driver.sketching import Reading, choose_reading, worker_settings
+from ingest.driver.sketching import worker_settings
 from ingest.driver.stream_work import StreamWork, find_work
 from ingest.executor.chunk import sorted_labels
 from ingest.executor.columns import CheckedRows, check
 from ingest.executor.field_columns import fields_of
 from ingest.executor.tally import Tally, example_as_dict
-from ingest.executor.worker import read_row_group
 from ingest.executor.worker_settings import WorkerSettings
 from sketches.decay import parse_decay
 from sketches.errors import WaneError
@@ -40,7 +37,7 @@ from sketches.units import TimeUnit
 
 EVENTS: Final = 10
 _SHOWN_FILES: Final = 20
-_LOOKED_AT: Final = 1_000  # rows that Spark reads for a preview
+_LOOKED_AT: Final = 1_000  # rows of which a family is built to see whether it can be
 
 
 @dataclass
@@ -100,18 +97,13 @@ class Preview:
 
 def preview(settings: Settings, options: RunOptions, progress: Progress) -> list[Preview]:
     """What a run would do for every chosen stream. Spark starts only where it must read the files."""
-    with ExitStack() as stack:
-
-        @cache
-        def spark() -> SparkSession:
-            return start_spark(stack, options, progress)
-
+    with engine_for(options, progress, None, lambda: True) as engine:
         return [
-            _preview(find_work(stream, settings.store, options), spark) for stream in chosen_streams(settings, options)
+            _preview(find_work(stream, settings.store, options), engine) for stream in chosen_streams(settings, options)
         ]
 
 
-def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
+def _preview(work: StreamWork, engine: Engine) -> Preview:
     outcome = work.outcome
     found = Preview(
         outcome.stream,
@@ -127,17 +119,17 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
     files = [*work.inputs.new, *work.reread]
     if found.error is not None or not files:
         return found
-    unreadable, empty = looked_at(work.settings, files, spark, work.kinds.value)
+    unreadable, empty = looked_at(work.settings, files, engine.schema_names, work.kinds.value)
     found.unreadable |= unreadable
     files = [file for file in files if file.path not in unreadable and file not in empty]
     if not files:
         return found
     try:
-        reading, broken = choose_reading(work.settings, files, spark)
+        reading, broken = engine.choose(work.settings, [file.path for file in files])
         found.unreadable |= broken
         kinds = checked_kinds(work.settings, reading.types, work.kinds)
         how = worker_settings(work.settings, kinds, datetime.now(UTC), work.replacing)
-        columns = _first_rows(reading)
+        columns = engine.first_rows(reading)
     except WaneError as error:
         found.error = str(error)
         return found
@@ -158,16 +150,6 @@ def _preview(work: StreamWork, spark: Callable[[], SparkSession]) -> Preview:
 def _keeps(settings: StreamSettings) -> dict[str, object]:
     """The settings that say how much is kept, the budget as people write it."""
     return settings.kept() | ({} if settings.budget is None else {"budget": size_text(settings.budget)})
-
-
-def _first_rows(reading: Reading) -> Mapping[str, pa.Array] | None:
-    if isinstance(reading, ParquetReading):
-        batches = (batch for group in reading.row_groups for batch in read_row_group(group, reading.columns))
-        return next(itertools.islice(batches, 1), None)
-    table = reading.frame.limit(_LOOKED_AT).toArrow().combine_chunks()
-    if table.num_rows == 0:
-        return None
-    return {name: table.column(name).chunk(0) for name in table.column_names}
 
 
 def _events(columns: Mapping[str, pa.Array], checked: CheckedRows, how: WorkerSettings) -> list[dict[str, Any]]:

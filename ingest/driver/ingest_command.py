@@ -29,7 +29,10 @@ def ingest(options: argparse.Namespace) -> int:
         options.wait,
         options.verbose,
         dict(_setting(text) for text in options.conf),
+        options.engine,
     )
+    if options.engine == "local" and (options.master or options.conf):
+        raise QuestionError("--master and --conf are for Spark, and --engine local does without")
     try:
         if options.dry_run:
             previews = preview(settings, chosen, progress)

@@ -1,4 +1,4 @@
-"""One run of ingest: find what is new, sketch it with Spark, commit all of it at once.
+"""One run of ingest: find what is new, sketch it, commit all of it at once.
 
     wane ingest --config wane.toml --master spark://host:7077
 
@@ -8,22 +8,21 @@ A run that fails leaves nothing behind: sketches and ledger are written in one t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from ingest.driver.configuration.settings import Settings, SettingsError, StreamSettings
+from ingest.driver.engine import Engine, EngineError
+from ingest.driver.engines import engine_for
 from ingest.driver.files.input_files import FoundFile, Marks
 from ingest.driver.one_pass import sketched_together
+from ingest.driver.parquet_reading import plain_columns
 from ingest.driver.progress import Progress
-from ingest.driver.reading import plain_columns
 from ingest.driver.run_options import RunOptions
-from ingest.driver.session.spark import SparkError, spark_session
 from ingest.driver.session.stopping import stoppable
 from ingest.driver.sketching import SketchedFiles, clock_of, empty_table, sketch_files
 from ingest.driver.stream_work import StreamWork, find_work
@@ -39,31 +38,34 @@ from store.serving.catalogue import read_catalogue
 from store.serving.staleness import source_states
 from store.writing.run import EPOCHS
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def run(settings: Settings, options: RunOptions, progress: Progress, session: SparkSession | None = None) -> Summary:
     """Carry out a run. Where one stream fails, the others are committed all the same; its outcome says why."""
     begun = time.perf_counter()
-    with stoppable() as stopping, run_lock(settings.store, options.wait), ExitStack() as stack:
-
-        @cache
-        def spark() -> SparkSession:
-            return session or start_spark(stack, options, progress, reads_rows=_reads_rows(works))
-
+    works: list[StreamWork] = []
+    with (
+        stoppable() as stopping,
+        run_lock(settings.store, options.wait),
+        engine_for(options, progress, session, lambda: _reads_rows(works)) as engine,
+    ):
         started = _now()
         progress.start.ended("Python")
         marks: Marks = {}
-        works = [find_work(stream, settings.store, options, marks) for stream in chosen_streams(settings, options)]
+        works += [find_work(stream, settings.store, options, marks) for stream in chosen_streams(settings, options)]
         progress.start.ended("files")
         runs = []
         for work in works:
             _say_found(work, progress)
-        ready = sketched_together(works, spark, started, progress)
+        ready = sketched_together(works, engine, started, progress)
         stopping.check()
         for work in works:
             if work.outcome.error is None and work.is_needed:
                 try:
-                    runs.append(_ingest(work, spark, started, progress, ready.get(work.settings.name)))
-                except SparkError:
+                    runs.append(_ingest(work, engine, started, progress, ready.get(work.settings.name)))
+                except EngineError:
                     raise
                 except WaneError as error:
                     work.outcome.error = str(error)
@@ -85,20 +87,8 @@ def chosen_streams(settings: Settings, options: RunOptions) -> list[StreamSettin
     return [stream for name, stream in settings.streams.items() if not options.streams or name in options.streams]
 
 
-def start_spark(stack: ExitStack, options: RunOptions, progress: Progress, *, reads_rows: bool = True) -> SparkSession:
-    progress.say(f"Starting Spark on {options.master or 'the default master'} …")
-    session = spark_session(
-        options.master,
-        configuration=options.configuration,
-        verbose=options.verbose,
-        reads_rows=reads_rows,
-        start=progress.start,
-    )
-    return stack.enter_context(session)
-
-
 def _reads_rows(works: Sequence[StreamWork]) -> bool:
-    """Whether Spark must read the rows of a stream, because tasks cannot."""
+    """Whether the rows of a stream must be read for its tasks, because they cannot do so by themselves."""
     return any(plain_columns(work.settings) is None for work in works if work.is_needed)
 
 
@@ -121,12 +111,12 @@ def _now() -> datetime:
 
 def _ingest(
     work: StreamWork,
-    spark: Callable[[], SparkSession],
+    engine: Engine,
     started: datetime,
     progress: Progress,
     ready: SketchedFiles | None,
 ) -> Run | None:
-    """Sketch the files of a stream with Spark, as a run for the store; None where no file could be read.
+    """Sketch the files of a stream, as a run for the store; None where no file could be read.
 
     `ready` are its new files where they have been sketched with those of other streams.
     """
@@ -135,13 +125,13 @@ def _ingest(
     tables: list[pa.Table] = []
     tally, read, replaced = Tally(), list[FoundFile](), list[InputFile]()
     if work.inputs.new:
-        new = ready or sketch_files(work.settings, work.inputs.new, kinds, spark(), started, progress, earlier)
+        new = ready or sketch_files(work.settings, work.inputs.new, kinds, engine, started, progress, earlier)
         kinds, tally, read = new.kinds, new.tally, list(new.files)
         tables.append(new.table)
         outcome.unreadable |= new.unreadable
         _check_rejected(tally, work.settings)
     if work.reread:
-        old = sketch_files(work.settings, work.reread, kinds, spark(), started, progress, earlier, work.replacing)
+        old = sketch_files(work.settings, work.reread, kinds, engine, started, progress, earlier, work.replacing)
         if old.unreadable:
             path, reason = next(iter(old.unreadable.items()))
             raise WaneError(f"the backfill must read {path} again, and cannot: {reason}")

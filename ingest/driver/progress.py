@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ingest.driver.session.start_times import StartTimes
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-_LOOK: Final = 0.5  # seconds between two looks at Spark's stages
+_LOOK: Final = 0.5  # seconds between two looks at the tasks
 _LINE: Final = 30.0  # seconds between two lines where lines cannot be rewritten
 
 
@@ -33,14 +30,13 @@ class Progress:
             self._out.flush()
 
     @contextmanager
-    def watching(self, context: SparkContext, name: str) -> Iterator[None]:
-        """Tell how far the Spark jobs are that start inside the block."""
+    def watching(self, name: str, tasks: Callable[[], tuple[int, int]]) -> Iterator[None]:
+        """Tell how far the work inside the block is: how many of its tasks are finished, and how many there are."""
         if self._quiet:
             yield
             return
-        context.setJobGroup(name, name)
         done = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(context, name, done), daemon=True)
+        watcher = threading.Thread(target=self._watch, args=(tasks, name, done), daemon=True)
         watcher.start()
         try:
             yield
@@ -51,12 +47,12 @@ class Progress:
                 self._out.write("\r\x1b[K")
                 self._out.flush()
 
-    def _watch(self, context: SparkContext, name: str, done: threading.Event) -> None:
+    def _watch(self, tasks: Callable[[], tuple[int, int]], name: str, done: threading.Event) -> None:
         start = told = time.monotonic()
         shown = ""
         while not done.wait(_LOOK):
             try:
-                finished, total = _tasks(context, name)
+                finished, total = tasks()
             except Exception:  # noqa: BLE001 - the JVM may be gone, and then the job itself says so
                 return
             now = time.monotonic()
@@ -67,16 +63,3 @@ class Progress:
             elif now - told >= _LINE and text != shown:
                 self.say(text)
                 told, shown = now, text
-
-
-def _tasks(context: SparkContext, name: str) -> tuple[int, int]:
-    tracker = context.statusTracker()
-    finished = total = 0
-    for job in tracker.getJobIdsForGroup(name):
-        info = tracker.getJobInfo(job)
-        for stage in info.stageIds if info is not None else ():
-            state = tracker.getStageInfo(stage)
-            if state is not None:
-                finished += state.numCompletedTasks
-                total += state.numTasks
-    return finished, total

@@ -23,6 +23,7 @@ class RunOptions:
     wait: float = 0.0  # seconds to wait for another run
     verbose: bool = False
     configuration: Mapping[str, str] = field(default_factory=dict)  # settings of Spark
+    engine: str = "spark"  # or "local": this process alone, without Java
 
 
 def backfilled(text: str | None, settings: Settings, chosen: Sequence[str], now: datetime) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Sketching files with Spark: one table of totals and sketches, and a tally of what was read.
+"""Sketching files: one table of totals and sketches, and a tally of what was read.
 
 A file that cannot be read, or that changes while it is read, is left out, and the others are read again: the table
 never holds a part of a file.
@@ -6,7 +6,7 @@ never holds a part of a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -14,20 +14,15 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from ingest.driver.configuration.settings import SettingsError, StreamSettings
 from ingest.driver.configuration.stream_kinds import StreamKinds, checked_kinds
+from ingest.driver.engine import Engine, JobError
 from ingest.driver.files.file_faults import damaged_files, looked_at
 from ingest.driver.files.input_files import FoundFile, unchanged
 from ingest.driver.progress import Progress
-from ingest.driver.reading import ParquetReading, SparkReading, read_parquet, read_with_spark
-from ingest.driver.session.shipping import on_workers
-from ingest.driver.session.spark import JobError, first_line, java_reached
 from ingest.executor.columns import Conversion
 from ingest.executor.tally import Tally
-from ingest.executor.worker import merge
 from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings
 from sketches.event_rules import MAX_TIME
 from sketches.events import Kind
@@ -37,11 +32,6 @@ from sketches.registry import FAMILIES
 from sketches.units import TimeUnit
 
 _MOST_ATTEMPTS: Final = 20  # each leaves out one more file that cannot be read
-_MOST_PARTITIONS: Final = 200
-FEW_TASKS: Final = 4
-_BATCH_BYTES: Final = 64 << 20
-
-Reading = ParquetReading | SparkReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +45,21 @@ class SketchedFiles:
     unreadable: Mapping[str, str]
 
 
-@java_reached()
 def sketch_files(
     settings: StreamSettings,
     files: Sequence[FoundFile],
     kinds: StreamKinds,
-    spark: SparkSession,
+    engine: Engine,
     started: datetime,
     progress: Progress,
     earlier: Mapping[str, EarlierEpochs],
     within: tuple[int, int] | None = None,
 ) -> SketchedFiles:
     """Sketch whole files; of their events only those `within` a range of times, if one is given."""
-    unreadable, empty = looked_at(settings, files, lambda: spark, kinds.value)
+    unreadable, empty = looked_at(settings, files, engine.schema_names, kinds.value)
     left = [file for file in files if file.path not in unreadable and file not in empty]
     for _ in range(_MOST_ATTEMPTS if left else 0):
-        try:
-            reading, broken = choose_reading(settings, left, lambda: spark)
-        except PySparkException as error:
-            raise JobError(f"Spark could not read the files: {first_line(error)}") from error
+        reading, broken = engine.choose(settings, [file.path for file in left])
         unreadable |= broken
         left = [file for file in left if file.path not in unreadable]
         if not left:
@@ -81,12 +67,11 @@ def sketch_files(
         known = checked_kinds(settings, reading.types, kinds)
         how = replace(worker_settings(settings, known, started, within), earlier=earlier)
         try:
-            with progress.watching(spark.sparkContext, f"sketching {settings.name}"):
-                table = _collect(spark, reading, how)
+            table = engine.sketch(reading, how, f"sketching {settings.name}")
         except Exception as error:
             culprits = _named_in(error, left)
             if not culprits:
-                raise JobError(f"Spark could not do it: {first_line(error)} (--verbose shows more)") from error
+                raise JobError(engine.failure(error)) from error
             unreadable |= damaged_files(settings, left) | culprits
         else:
             moved = {file.path: "it changed while it was read" for file in left if not unchanged(file)}
@@ -105,15 +90,6 @@ def sketch_files(
         empty,
         unreadable | dict.fromkeys((f.path for f in left), "too many files failed before it"),
     )
-
-
-def choose_reading(
-    settings: StreamSettings, files: Sequence[FoundFile], spark: Callable[[], SparkSession]
-) -> tuple[Reading, dict[str, str]]:
-    """How these files are read, and which files are not whole. Spark starts only where it is needed."""
-    paths = [file.path for file in files]
-    direct, broken = read_parquet(settings, paths)
-    return (direct, broken) if direct is not None else (read_with_spark(settings, paths, spark()), {})
 
 
 def clock_of(moment: datetime, unit: TimeUnit) -> int:
@@ -154,7 +130,7 @@ def empty_table(settings: StreamSettings) -> pa.Table:
 
 
 def _named_in(error: BaseException, files: Sequence[FoundFile]) -> dict[str, str]:
-    """The files that an error of Spark names, with the reason for each."""
+    """The files that an error of the engine names, with the reason for each."""
     text = unquote(str(error))
     named = [file.path for file in files if file.path in text]
     longest = [path for path in named if not any(path != other and path in other for other in named)]
@@ -163,37 +139,7 @@ def _named_in(error: BaseException, files: Sequence[FoundFile]) -> dict[str, str
 
 def _reason(text: str, path: str) -> str:
     lines = [line.strip() for line in text.splitlines() if path in line]
-    return lines[0].removeprefix("ingest.executor.worker.UnreadableError: ")[:300] if lines else "Spark cannot read it"
-
-
-def _collect(spark: SparkSession, reading: Reading, how: WorkerSettings) -> pa.Table:
-    """Partial sketches from every task, merged by source and epoch or for the whole stream, as one table here.
-
-    The workers merge them. Each task makes one of the whole stream, and these meet in one task, for their rows have no
-    source. A small run has few sketches, which are merged here: a shuffle would take longer.
-    """
-    frame, tasks = reading.sketches(spark, how)
-    if tasks == 0:
-        return how.schema.empty_table()
-    if tasks <= FEW_TASKS:
-        return pa.Table.from_batches(merge(in_order(frame.toArrow(), how.schema), how), how.schema)
-    sorted_rows = frame.repartition(partitions_for(spark, tasks), "source", "start")
-    sorted_rows = sorted_rows.sortWithinPartitions("source", "start")
-    return sorted_rows.mapInArrow(on_workers(spark, merge, settings=how), frame.schema).toArrow()
-
-
-def partitions_for(spark: SparkSession, tasks: int) -> int:
-    """Into how many parts the rows of so many tasks are dealt to be merged."""
-    return max(spark.sparkContext.defaultParallelism, min(tasks, _MOST_PARTITIONS))
-
-
-def in_order(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows by source and epoch, in batches of bounded size: all payloads together may not fit in one array."""
-    wide = [field.with_type(pa.large_binary()) if field.type == pa.binary() else field for field in schema]
-    rows = table.cast(pa.schema(wide)).sort_by([("source", "ascending"), ("start", "ascending")])
-    size = max(1, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes))
-    for start in range(0, rows.num_rows, size):
-        yield from rows.slice(start, size).cast(schema).combine_chunks().to_batches()
+    return lines[0].removeprefix("ingest.executor.worker.UnreadableError: ")[:300] if lines else "it cannot be read"
 
 
 def split_tallies(table: pa.Table) -> tuple[Tally, pa.Table]:

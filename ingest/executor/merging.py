@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,17 @@ from numpy.typing import NDArray
 from ingest.executor.stream_sketches import StreamSketches
 from ingest.executor.worker_settings import WorkerSettings, record
 from sketches.registry import merge_payloads
+
+_BATCH_BYTES: Final = 64 << 20
+
+
+def in_order(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows by source and epoch, in batches of bounded size: all payloads together may not fit in one array."""
+    wide = [field.with_type(pa.large_binary()) if field.type == pa.binary() else field for field in schema]
+    rows = table.cast(pa.schema(wide)).sort_by([("source", "ascending"), ("start", "ascending")])
+    size = max(1, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, size):
+        yield from rows.slice(start, size).cast(schema).combine_chunks().to_batches()
 
 
 def merge(batches: Iterable[pa.RecordBatch], settings: WorkerSettings) -> Iterator[pa.RecordBatch]:

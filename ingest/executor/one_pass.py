@@ -49,14 +49,21 @@ def sketch_rows_for_all(
 def _sketched(
     rows: Iterable[Sequence[Mapping[str, pa.Array]]], settings: Sequence[WorkerSettings]
 ) -> Iterator[pa.RecordBatch]:
-    """The memory that the rows of one stream may take is shared among all."""
     schema = schema_of(settings)
+    for number, batch in sketch_for_all(rows, settings):
+        yield _numbered(batch, number, schema)
+
+
+def sketch_for_all(
+    rows: Iterable[Sequence[Mapping[str, pa.Array]]], settings: Sequence[WorkerSettings]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of the output of each stream, with its number. The memory for the rows of one is shared among all."""
     sketchings = [Sketching(one, CHUNK // len(settings)) for one in settings]
     for columns in rows:
         for number, sketching in enumerate(sketchings):
-            yield from _numbered(sketching.add(columns[number]), number, schema)
+            yield from ((number, batch) for batch in sketching.add(columns[number]))
     for number, sketching in enumerate(sketchings):
-        yield from _numbered(sketching.done(), number, schema)
+        yield from ((number, batch) for batch in sketching.done())
 
 
 def merge_for_all(batches: Iterable[pa.RecordBatch], settings: Sequence[WorkerSettings]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +72,7 @@ def merge_for_all(batches: Iterable[pa.RecordBatch], settings: Sequence[WorkerSe
     for number, parts in groupby(_parts(batches), key=lambda part: part[0]):
         how = settings[number]
         own = (batch.select(how.schema.names) for _, batch in parts)
-        yield from _numbered(merge(own, how), number, schema)
+        yield from (_numbered(batch, number, schema) for batch in merge(own, how))
 
 
 def rows_of(table: pa.Table, number: int, settings: WorkerSettings) -> pa.Table:
@@ -83,9 +90,8 @@ def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBa
                 yield int(numbers[begin]), batch.slice(begin, end - begin)
 
 
-def _numbered(batches: Iterable[pa.RecordBatch], number: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        rows, names = batch.num_rows, set(batch.schema.names)
-        columns = [pa.repeat(pa.scalar(number, pa.int64()), rows)]
-        columns += [batch.column(one.name) if one.name in names else pa.nulls(rows, one.type) for one in schema][1:]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+def _numbered(batch: pa.RecordBatch, number: int, schema: pa.Schema) -> pa.RecordBatch:
+    rows, names = batch.num_rows, set(batch.schema.names)
+    columns = [pa.repeat(pa.scalar(number, pa.int64()), rows)]
+    columns += [batch.column(one.name) if one.name in names else pa.nulls(rows, one.type) for one in schema][1:]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -35,6 +35,7 @@ _LINES: Final = "delim = '\x01', quote = '', escape = ''"  # JSON has no such le
 # What type Spark would find for a column of CSV or JSON: the first that all its values fit. These are the rules of
 # Spark's readers, not those of an event: a number of 19 digits is a BIGINT to Spark.
 _CSV_TYPES: Final = {
+    "INTEGER": "regexp_full_match({c}, '[+-]?[0-9]+') AND TRY_CAST({c} AS INTEGER) IS NOT NULL",
     "BIGINT": "regexp_full_match({c}, '[+-]?[0-9]+') AND TRY_CAST({c} AS BIGINT) IS NOT NULL",
     "DECIMAL(38,0)": "regexp_full_match({c}, '[+-]?[0-9]{{1,38}}')",
     "DOUBLE": r"regexp_full_match({c}, '\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
@@ -169,10 +170,18 @@ def lacking(raw: RawFiles, role: str, where: str) -> StoreError:
     return StoreError(f"{where} has no column `{name}`, which is the {role} of stream {raw.stream!r}")
 
 
-def text_types(connection: duckdb.DuckDBPyConnection, raw: RawFiles, rows: TextRows) -> Types:
+class FoundType(NamedTuple):
+    """The type that Spark would find for a column, None where it has no value; and whether a value of it is one that
+    only Spark reads: of CSV a number that only Java takes for one, of JSON a fraction."""
+
+    kind: str | None
+    odd: bool
+
+
+def found_types(connection: duckdb.DuckDBPyConnection, form: str, rows: TextRows) -> dict[str, FoundType]:
     """The types that Spark would find in text files, from one pass over all files."""
-    rules = _CSV_TYPES if raw.format == "csv" else _JSON_TYPES
-    odd = _IS_JAVA if raw.format == "csv" else _FRACTION
+    rules = _CSV_TYPES if form == "csv" else _JSON_TYPES
+    odd = _IS_JAVA if form == "csv" else _FRACTION
     tests = [
         test
         for part in rows.parts
@@ -184,22 +193,42 @@ def text_types(connection: duckdb.DuckDBPyConnection, raw: RawFiles, rows: TextR
     fits = connection.execute(f"SELECT {', '.join(tests) or 'NULL'} FROM ({rows.query})", dict(rows.values)).fetchall()[
         0
     ]
-    types: Types = dict.fromkeys(_named(raw), NOTHING)
+    found = {}
     for number, part in enumerate(rows.parts):
         *of_part, has_odd = fits[number * (len(rules) + 1) : (number + 1) * (len(rules) + 1)]
-        if of_part[-1] is None:  # there is no value
+        kind = next((name for name, fits_all in zip(rules, of_part, strict=True) if fits_all), None)
+        found[part] = FoundType(kind, bool(has_odd))
+    return found
+
+
+def typed(part: str, form: str, kind: str) -> str:
+    """SQL of a column's values in the type that was found for it."""
+    text = part if form == "csv" else f"({part} ->> '$')"
+    if kind.startswith("texts"):
+        return text
+    return f"TRY_CAST({f'trim({text})' if kind == 'DOUBLE' else text} AS {kind})"
+
+
+def typed_alone(part: str, kind: str) -> str:
+    """The same of CSV where a schema says the type: what is not of it is missing."""
+    return f"CASE WHEN {_CSV_TYPES[kind].format(c=part)} THEN {typed(part, 'csv', kind)} END"
+
+
+def text_types(connection: duckdb.DuckDBPyConnection, raw: RawFiles, rows: TextRows) -> Types:
+    """The types of the parts of events. Refuses numbers that only Spark reads."""
+    types: Types = dict.fromkeys(_named(raw), NOTHING)
+    for part, (kind, odd) in found_types(connection, raw.format, rows).items():
+        if kind is None:
             if raw.format == "json" and part in ROLES:
                 raise lacking(raw, part, raw.present[0].path)
             continue
-        kind = next(name for name, fits_all in zip(rules, of_part, strict=True) if fits_all)
-        if raw.format == "csv" and has_odd and _is_number(raw, part):
+        if raw.format == "csv" and odd and _is_number(raw, part):
             name = raw.parts[part].column
             raise StoreError(f"`{name}` has numbers that only Java reads, like 5d; they cannot be checked")
-        if raw.format == "json" and has_odd and kind == "VARCHAR" and not _is_number(raw, part):
-            kind = "texts and fractions"
-        text = part if raw.format == "csv" else f"({part} ->> '$')"
-        cast = f"TRY_CAST({f'trim({text})' if kind == 'DOUBLE' else text} AS {kind})"
-        types[part] = (text if kind.startswith("texts") else cast, kind)
+        if raw.format == "json" and odd and kind == "VARCHAR" and not _is_number(raw, part):
+            types[part] = (typed(part, raw.format, kind), "texts and fractions")
+        else:
+            types[part] = (typed(part, raw.format, kind), kind)
     return types
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from ingest.driver import reading, sketching
+from ingest.driver import parquet_reading
 from ingest.driver.configuration.settings import Settings
 from sketches import Events, Question
 from sketches.digests.decayed_masses import Masses
@@ -107,8 +107,8 @@ def test_runs_tasks_and_files_keep_every_bound(
     *first, late = rows.split(4, 2)
     for number, part in enumerate(first):
         write(tmp_path / f"raw/{number}.parquet", part, group=500)
-    monkeypatch.setattr(reading, "_TASK_ROWS", 1500)
-    monkeypatch.setattr(sketching, "FEW_TASKS", 3 if name == "late" else 1000)
+    monkeypatch.setattr(parquet_reading, "_TASK_ROWS", 1500)
+    monkeypatch.setattr("ingest.driver.spark.engine.FEW_TASKS", 3 if name == "late" else 1000)
     settings = configure(tmp_path, FOUR)
     summary = ingest(settings, spark)
     assert (summary.exit_code, summary.outcomes[0].rows) == (0, len(rows) - len(late))
@@ -130,7 +130,7 @@ def test_small_epochs_are_as_one_machine_builds_them(
     rows = STREAMS[name](250, 3).distinct()
     for number, part in enumerate(rows.split(3, 4)):
         write(tmp_path / f"raw/{number}.parquet", part, group=20)
-    monkeypatch.setattr(reading, "_TASK_ROWS", 40)
+    monkeypatch.setattr(parquet_reading, "_TASK_ROWS", 40)
     settings = configure(tmp_path, FINE)
     assert ingest(settings, spark).exit_code == 0
     found = stored(settings)
@@ -200,7 +200,7 @@ def test_keys_are_counted_across_sources(
     *first, late = rows.split(4, 2)
     for number, part in enumerate(first):
         write(tmp_path / f"raw/{number}.parquet", part, group=500)
-    monkeypatch.setattr(reading, "_TASK_ROWS", 1500)
+    monkeypatch.setattr(parquet_reading, "_TASK_ROWS", 1500)
     settings = configure(
         tmp_path, 'families = ["sample", "ecm"]\n[streams.calls.ecm]\nepsilon = 0.05\npurpose = "inner"\n'
     )

@@ -13,8 +13,8 @@ import pytest
 from ingest.driver.configuration.settings import Settings
 from ingest.driver.configuration.stream_kinds import StreamKinds, checked_kinds
 from ingest.driver.files.input_files import find_files
-from ingest.driver.reading import ParquetReading
-from ingest.driver.sketching import choose_reading
+from ingest.driver.parquet_reading import ParquetReading
+from ingest.driver.progress import Progress
 from ingest.executor.columns import Conversion, check
 from ingest.executor.field_columns import fields_of
 from ingest.executor.worker import read_row_group
@@ -64,8 +64,11 @@ def wanted() -> dict[int, dict[str, Any]]:
 
 def fields_read(settings: Settings, spark: SparkSession) -> tuple[bool, dict[int, dict[str, Any]]]:
     """Whether tasks read the files by themselves, and the fields of every event by id."""
+    from ingest.driver.spark.engine import SparkEngine
+
     stream = settings.streams["calls"]
-    reading, _ = choose_reading(stream, find_files(stream), lambda: spark)
+    engine = SparkEngine(lambda: spark, Progress(quiet=True))
+    reading, _ = engine.choose(stream, [file.path for file in find_files(stream)])
     kinds = checked_kinds(stream, reading.types, StreamKinds())
     assert kinds.value is not None
     if isinstance(reading, ParquetReading):

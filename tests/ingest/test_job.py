@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.driver import reading, sketching
+from ingest.driver import parquet_reading, sketching
 from ingest.driver.job import run
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
@@ -94,14 +94,14 @@ def test_many_tasks_merge_on_the_workers(
     for number, part in enumerate(rows.split(3, 2)):
         write(tmp_path / f"raw/{number}.parquet", part)
     settings = configure(tmp_path, BOTH)
-    monkeypatch.setattr(reading, "_TASK_ROWS", 1000)
-    monkeypatch.setattr(sketching, "FEW_TASKS", 3)
+    monkeypatch.setattr(parquet_reading, "_TASK_ROWS", 1000)
+    monkeypatch.setattr("ingest.driver.spark.engine.FEW_TASKS", 3)
     assert ingest(settings, spark).outcomes[0].rows == len(rows)
     assert stored(settings) == expected(rows)
     assert totals(settings)[0] == len(rows)
     here = configure(tmp_path, BOTH, name="here")
-    monkeypatch.setattr(sketching, "FEW_TASKS", 1000)
-    monkeypatch.setattr(sketching, "_BATCH_BYTES", 10_000)
+    monkeypatch.setattr("ingest.driver.spark.engine.FEW_TASKS", 1000)
+    monkeypatch.setattr("ingest.executor.merging._BATCH_BYTES", 10_000)
     ingest(here, spark)
     assert outcome_of(here.store) == outcome_of(settings.store), "as where the driver merges, batch by batch"
 

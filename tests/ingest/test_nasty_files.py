@@ -1,4 +1,5 @@
-"""Nasty CSV and JSON: ingest, Audit and Python's own readers find the same events, or the file is left with a sentence.
+"""Nasty CSV and JSON: ingest with either engine, Audit and Python's own readers find the same events, or the file is
+left with a sentence.
 
 Each file has a hundred seconds of its own, so that an event tells which file it is from.
 """
@@ -11,7 +12,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,6 @@ from store.audit.exact import Exact
 from store.audit.raw_files import raw_files
 from tests.support.runs import ingest
 from tests.support.stores import content
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 START = 1_700_000_000
 HEAD = "id,t,v\n"
@@ -197,9 +195,10 @@ def taken(settings: Settings, stream: str) -> set[tuple[int, Any]]:
     return set(zip(sketch.rows.times.tolist(), values, strict=True))
 
 
-@pytest.fixture(scope="module")
-def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Summary]:
-    """All files, ingested in one run."""
+@pytest.fixture(scope="module", params=["local", "spark"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Summary]:
+    """All files, ingested in one run of each engine."""
+    spark = request.getfixturevalue("spark") if request.param == "spark" else None
     folder = tmp_path_factory.mktemp("nasty")
     lines = ['store = "wane.duckdb"']
     for stream, form in FORMATS.items():
@@ -217,7 +216,7 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[
             path.write_bytes("id,t,v\n".encode("utf-16") if text == "utf-16" else text.encode())
     (folder / "wane.toml").write_text("\n".join(lines))
     settings = read_settings(folder / "wane.toml")
-    return settings, ingest(settings, spark)
+    return settings, ingest(settings, spark, engine=request.param)
 
 
 def test_there_are_enough() -> None:

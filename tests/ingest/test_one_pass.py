@@ -12,7 +12,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.driver import one_pass
 from ingest.driver.configuration.settings import Settings, read_settings
 from ingest.driver.files import input_files
 from ingest.executor import worker
@@ -107,7 +106,7 @@ def test_three_streams_take_one_pass(
 ) -> None:
     """As many jobs as one stream takes, each file fingerprinted once; and the store that three runs would leave."""
     files(tmp_path, ending)
-    monkeypatch.setattr(one_pass, "FEW_TASKS", few)
+    monkeypatch.setattr("ingest.driver.spark.engine.FEW_TASKS", few)
     alone, jobs_of_one = settings(tmp_path, text, ending, "alone"), []
     for name in THREE:
         before = jobs(spark)

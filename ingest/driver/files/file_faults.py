@@ -1,4 +1,4 @@
-"""Files that cannot be read, found here by looking at each of them: Spark fails at the first that it meets."""
+"""Files that cannot be read, found here by looking at each of them: an engine fails at the first that it meets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from ingest.driver.configuration.settings import StreamSettings
 from ingest.driver.files.input_files import FoundFile
@@ -32,11 +29,15 @@ def parquet_heads(paths: Sequence[str]) -> list[ParquetHead | str]:
 
 
 def looked_at(
-    settings: StreamSettings, files: Sequence[FoundFile], spark: Callable[[], SparkSession], kind: Kind | None
+    settings: StreamSettings,
+    files: Sequence[FoundFile],
+    schema_names: Callable[[str], list[str] | None],
+    kind: Kind | None,
 ) -> tuple[dict[str, str], list[FoundFile]]:
     """Which files cannot be read as the settings say, and why, and which have no rows.
 
-    Reads text files, and the footers of Parquet files. `kind` is that of the stream's values, once it has some.
+    Reads text files, and the footers of Parquet files. `schema_names` reads a schema; `kind` is that of the stream's
+    values, once it has some.
     """
     paths = [file.path for file in files]
     if settings.format == "parquet":
@@ -47,7 +48,7 @@ def looked_at(
     looks = dict(zip(paths, _each(partial(text_look, settings=settings), paths), strict=True))
     faults = {path: look.fault for path, look in looks.items() if look.fault is not None}
     headers = {path: look.header for path, look in looks.items() if look.header}
-    names = _schema_names(settings.schema, spark()) if headers and settings.schema is not None else None
+    names = schema_names(settings.schema) if headers and settings.schema is not None else None
     return faults | header_faults(headers, names), [file for file in files if looks[file.path].is_empty]
 
 
@@ -68,16 +69,8 @@ def _text_among_numbers(
     return dict.fromkeys(text, f"its column {name!r} is text, and the values of {whose} are numbers")
 
 
-def _schema_names(schema: str, spark: SparkSession) -> list[str] | None:
-    """The names in a schema; None where it cannot be read, which reading will tell."""
-    try:
-        return spark.createDataFrame([], schema).schema.names
-    except (PySparkException, Py4JJavaError, ValueError):
-        return None
-
-
 def damaged_files(settings: StreamSettings, files: Sequence[FoundFile]) -> dict[str, str]:
-    """After Spark has failed to read one of them: which Parquet files have rows that cannot be read."""
+    """After an engine has failed to read one of them: which Parquet files have rows that cannot be read."""
     paths = [file.path for file in files] if settings.format == "parquet" else []
     found = zip(paths, _each(_parquet_fault, paths), strict=True)
     return {path: fault for path, fault in found if fault is not None}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -158,3 +159,19 @@ def unchanged(file: FoundFile) -> bool:
     except OSError:
         return False
     return (status.st_size, status.st_mtime_ns) == (file.size, file.modified)
+
+
+def base_path(settings: StreamSettings) -> str:
+    """The folder below which Spark takes folders named key=value for columns."""
+    return os.path.commonpath([_base(pattern) for pattern in settings.inputs])
+
+
+def _base(pattern: str) -> str:
+    """The folders of a glob before its first wildcard. Below them Spark takes folders named key=value for columns."""
+    parts: list[str] = []
+    for part in Path(pattern).parts:
+        if re.search(r"[*?\[]", part):
+            break
+        parts.append(part)
+    folder = Path(*parts)
+    return str(folder if folder.is_dir() else folder.parent)

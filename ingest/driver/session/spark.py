@@ -16,13 +16,13 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from ingest.driver.engine import EngineError, JobError
 from ingest.driver.session.java_patience import bounded_wait
 from ingest.driver.session.java_start import LAUNCHER, java_options
 from ingest.driver.session.shipping import ROOT, ship
 from ingest.driver.session.spark_folder import spark_folder, temporary_files_in
 from ingest.driver.session.start_times import StartTimes
 from ingest.driver.session.stopping import kept_handlers
-from sketches.errors import WaneError
 
 _RAISED: Final = re.compile(r"^[ \t]*((?:\w+\.)*\w*(?:Error|Exception): .+)$", re.MULTILINE)
 _RETRIES: Final = 4  # attempts at a task; Spark's own default anywhere but on local masters
@@ -43,12 +43,8 @@ _CONFIGURATION: Final = {
 }
 
 
-class SparkError(WaneError):
+class SparkError(EngineError):
     """Spark could not start; the message holds the last lines of its log."""
-
-
-class JobError(WaneError):
-    """A job of Spark failed; the message is the first line of its error."""
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.driver.configuration.settings import read_settings
+from ingest.driver.parquet_reading import plain_columns
 from ingest.driver.prepare import settings_text
-from ingest.driver.reading import plain_columns
 from ingest.driver.session.java_start import CLASSES, java_options
 from ingest.driver.session.spark import spark_session
 from sketches.registry import FAMILIES
