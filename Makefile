@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 3 --dist worksteal
+# What the demo ingests with: spark, or local, which needs no Java.
+ENGINE ?= spark
 BENCHMARKS ?= start build families ecm answers size coverage thinned leaned audit query wide ingest dashboard
 
 VENV := .venv
@@ -21,11 +23,16 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
-setup: java $(RUN) $(CLASSES) ## Prepare .venv with all that running needs, .venv/bin/wane included
+ifeq ($(ENGINE),local)
+setup: $(RUN)
+else
+setup: java $(RUN) $(CLASSES)
+endif
+setup: ## Prepare .venv with all that running needs, .venv/bin/wane included; without Java: make setup ENGINE=local
 
-demo: setup ## Generate events, ingest them with Spark, ask, and open the dashboard; leaves wane-demo
+demo: setup ## Generate events, ingest them, ask, and open the dashboard; leaves wane-demo; make demo ENGINE=local
 	@test ! -e wane-demo || { echo "Removing the wane-demo of an earlier demo"; rm -rf wane-demo; }
-	$(BIN)/wane demo --folder wane-demo $(DEMO_ARGS)
+	$(BIN)/wane demo --folder wane-demo --engine $(ENGINE) $(DEMO_ARGS)
 
 # Without what starts Spark (directly in tests/ingest), a browser (directly in tests/dashboard) or takes seconds (marked slow).
 check: lint ## Check what can be checked in two minutes: lint, and the tests that are quick without Spark and browser

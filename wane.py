@@ -294,10 +294,14 @@ def _ingest(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> None:
     from demo.run import run
+    from ingest.driver.run_options import RunOptions
     from sketches.units import SECOND
 
+    if options.engine == "local" and options.master:
+        raise QuestionError("--master is for Spark, and --engine local does without")
+    chosen = RunOptions(options.master, engine=options.engine)
     end = int(datetime.now(UTC).timestamp()) if options.end is None else _moment(options.end, SECOND)
-    store = run(Path(options.folder), options.calls, options.seed, end, options.master, print)
+    store = run(Path(options.folder), options.calls, options.seed, end, chosen, print)
     print("Ask more, or see what was stored and what was rejected:")
     print(f"  wane query --store {store} --stream calls --aggregate mean --decay exp:half_life=30m")
     print(f"  wane info --store {store}")

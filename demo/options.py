@@ -8,7 +8,7 @@ from dashboard import PORT
 
 DEMO = (
     "demo",
-    "generate calls and sensor readings, ingest them with Spark, ask, and open the dashboard",
+    "generate calls and sensor readings, ingest them, ask, and open the dashboard",
     "wane demo --folder try",
 )
 
@@ -20,6 +20,7 @@ def add_demo_options(demo: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=1, help="seed of the generated data (default 1)")
     add("--end", metavar="T", help="when the data ends, like 2026-01-31T12:00 (default: now)")
     add("--master", metavar="URL", help="Spark master (default local[*])")
+    add("--engine", choices=("spark", "local"), default="spark", help="what ingests: Spark, or local, without Java")
     add("--no-dashboard", action="store_true", help="do not open the dashboard at the end")
     add("--port", type=int, default=PORT, metavar="N", help=f"the dashboard's port (default {PORT})")
 

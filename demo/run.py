@@ -1,4 +1,4 @@
-"""The demo: three generated days of calls, sensor readings and web requests, ingested by Spark, then asked."""
+"""The demo: three generated days of calls, sensor readings and web requests, ingested, then asked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from demo import calls, sensors, visits
 from demo.calls import Calls
 from ingest.driver.configuration.settings import read_settings
+from ingest.driver.engines import shared_session
 from ingest.driver.job import run as ingest
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
-from ingest.driver.session.spark import spark_session
 from sketches import Question, parse_decay
 from sketches.errors import WaneError
 from store import Store
@@ -95,7 +95,7 @@ epsilon    = 0.02
 Say = Callable[[str], None]
 
 
-def run(folder: Path, number: int, seed: int, end: int, master: str | None, say: Say) -> Path:
+def run(folder: Path, number: int, seed: int, end: int, options: RunOptions, say: Say) -> Path:
     """Generate files, ingest twice as they arrive, and ask. Every step says what it does. Returns the store's path."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WaneError(f"{folder} exists already; remove it, or give the demo another --folder")
@@ -112,13 +112,14 @@ def run(folder: Path, number: int, seed: int, end: int, master: str | None, say:
     _write(folder, arriving, slice(None, -1))
     (folder / "wane.toml").write_text(SETTINGS, encoding="utf-8")
     settings = read_settings(folder / "wane.toml")
-    say("2. Starting Spark, which takes some seconds …")
-    with spark_session(master, reads_rows=False) as spark:
-        say("3. Ingesting: Spark reads, checks and samples the files, all sources together, and commits once …")
-        _tell(ingest(settings, RunOptions(), Progress(quiet=True), spark).lines(), say)
+    local = options.engine == "local"
+    say("2. No Spark is started: this process reads …" if local else "2. Starting Spark, which takes some seconds …")
+    with shared_session(options, reads_rows=False) as session:
+        say("3. Ingesting: reading, checking and sampling the files, all sources together, and one commit …")
+        _tell(ingest(settings, options, Progress(quiet=True), session).lines(), say)
         say("4. More files arrive, with late and repeated records. The next run takes only these …")
         _write(folder, arriving, slice(-1, None))
-        _tell(ingest(settings, RunOptions(), Progress(quiet=True), spark).lines(), say)
+        _tell(ingest(settings, options, Progress(quiet=True), session).lines(), say)
     raw = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
     say(f"   {raw / 1e6:.1f} MB of Parquet files became a store of {settings.store.stat().st_size / 1e6:.1f} MB.\n")
     say("5. The same sketches under different decays, with 95% intervals, and the exact answer for comparison:\n")

@@ -30,7 +30,8 @@ def add_ingest_options(ingest: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("spark", "local"),
         default="spark",
-        help="what reads the files: Spark, or local, this process alone, which needs no Java (default spark)",
+        metavar="NAME",
+        help="what reads the files: spark (the default), or local: this process alone, which needs no Java",
     )
     add("--stream", action="append", default=[], metavar="NAME", help="only this stream; may be given several times")
     add(

@@ -32,3 +32,15 @@ def engine_for(
 
     with spark_engine(options, progress, session, reads_rows) as engine:
         yield engine
+
+
+@contextmanager
+def shared_session(options: RunOptions, *, reads_rows: bool = True) -> Iterator[SparkSession | None]:
+    """A session of Spark for several runs; None where their engine needs none."""
+    if options.engine == "local":
+        yield None
+        return
+    from ingest.driver.session.spark import spark_session
+
+    with spark_session(options.master, reads_rows=reads_rows) as session:
+        yield session

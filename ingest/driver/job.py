@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingest.driver.configuration.settings import Settings, SettingsError, StreamSettings
 from ingest.driver.engine import Engine, EngineError
@@ -23,20 +22,17 @@ from ingest.driver.one_pass import sketched_together
 from ingest.driver.parquet_reading import plain_columns
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions
+from ingest.driver.run_parts import check_rejected, note_rows, note_sketches, rejects_of, sketch_tables
 from ingest.driver.session.stopping import stoppable
-from ingest.driver.sketching import SketchedFiles, clock_of, empty_table, sketch_files
+from ingest.driver.sketching import SketchedFiles, clock_of, sketch_files
 from ingest.driver.stream_work import StreamWork, find_work
-from ingest.driver.summary import StreamOutcome, Summary
-from ingest.executor.columns import TOO_OLD
-from ingest.executor.tally import Tally, example_as_dict
+from ingest.driver.summary import Summary
+from ingest.executor.tally import Tally
 from sketches.errors import WaneError
-from sketches.formatting import row_text
-from store import InputFile, Reject, Run, SketchTables, Stream, commit
-from store.keys import WHOLE_STREAM
+from store import InputFile, Run, Stream, commit
 from store.locks import run_lock
 from store.serving.catalogue import read_catalogue
 from store.serving.staleness import source_states
-from store.writing.run import EPOCHS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,7 +125,7 @@ def _ingest(
         kinds, tally, read = new.kinds, new.tally, list(new.files)
         tables.append(new.table)
         outcome.unreadable |= new.unreadable
-        _check_rejected(tally, work.settings)
+        check_rejected(tally, work.settings)
     if work.reread:
         old = sketch_files(work.settings, work.reread, kinds, engine, started, progress, earlier, work.replacing)
         if old.unreadable:
@@ -143,23 +139,19 @@ def _ingest(
     copies = [file for file, original in work.inputs.copies if original in there]  # the others wait for the next run
     if not (read or copies or work.replacing):
         return None
-    sketched = _sketched(tables, work.settings)
+    sketched = sketch_tables(tables, work.settings)
     files = [_input_file(file, tally) for file in [*read, *copies]]
-    rejects = [
-        Reject(reason, found.rows, [example_as_dict(example) for example in found.examples])
-        for reason, found in sorted(tally.rejects.items())
-    ]
     clock = clock_of(started, work.settings.unit)
     outcome.files = len(read)
-    _note_rows(outcome, tally, clock, work.settings)
-    _note_sketches(outcome, sketched)
+    note_rows(outcome, tally, clock, work.settings)
+    note_sketches(outcome, sketched)
     return Run(
         Stream(work.settings.name, work.settings.epoch, work.settings.unit, work.described(kinds)),
         sketched,
         started,
         _now(),
         files=[*files, *replaced],
-        rejects=rejects,
+        rejects=rejects_of(tally),
         rows=tally.rows,
         conflicts=outcome.conflicts,
         replacing=work.replacing,
@@ -168,41 +160,6 @@ def _ingest(
         repeats=outcome.repeats,
         ahead=tally.ahead.rows,
     )
-
-
-def _check_rejected(tally: Tally, settings: StreamSettings) -> None:
-    """Refuse a run that loses too many rows: a column may have been renamed. Those too old are meant to be lost."""
-    lost = {reason: found for reason, found in tally.rejects.items() if reason != TOO_OLD}
-    rows = sum(found.rows for found in lost.values())
-    if settings.max_rejected is None or rows <= settings.max_rejected * tally.rows:
-        return
-    reason, most = max(lost.items(), key=lambda item: (item[1].rows, item[0]))
-    raise WaneError(
-        f"{rows:,} of {tally.rows:,} rows would be rejected, more than max_rejected, which is "
-        f"{100 * settings.max_rejected:g}%; most often: {reason}, such as {row_text(example_as_dict(most.examples[0]))}"
-    )
-
-
-def _note_rows(outcome: StreamOutcome, tally: Tally, clock: int, settings: StreamSettings) -> None:
-    """Tell what was counted in the rows of a stream."""
-    outcome.rows = tally.rows
-    outcome.rejected = {reason: found.rows for reason, found in sorted(tally.rejects.items())}
-    outcome.field_faults = {name: dict(sorted(found.items())) for name, found in sorted(tally.field_faults.items())}
-    ids = tally.shared_ids
-    outcome.conflicts, outcome.field_conflicts, outcome.repeats = ids.conflicts, ids.field_conflicts, ids.repeats
-    outcome.conflicts_exact = ids.exact
-    outcome.ahead = tally.ahead.rows
-    if tally.ahead.latest is not None:
-        ahead = tally.ahead.latest - clock
-        outcome.furthest_ahead = ahead * settings.unit.numerator / settings.unit.denominator
-
-
-def _note_sketches(outcome: StreamOutcome, sketched: SketchTables) -> None:
-    """Tell how many sketches there are, and of what."""
-    outcome.sources = len(pc.unique(sketched.epochs["source"]))
-    outcome.epochs = len(pc.unique(sketched.epochs["start"]))
-    outcome.sketches = sketched.sketches.num_rows
-    outcome.bytes = int(pc.sum(pc.binary_length(sketched.sketches["payload"])).as_py() or 0)
 
 
 def _note_revoked(works: Sequence[StreamWork], settings: Settings) -> None:
@@ -255,19 +212,3 @@ def _input_file(file: FoundFile, tally: Tally) -> InputFile:
     if seen is None:
         return InputFile(file.path, file.size, file.fingerprint, 0, file.modified)
     return InputFile(file.path, file.size, file.fingerprint, seen.rows, file.modified, seen.oldest, seen.newest)
-
-
-def _sketched(tables: Sequence[pa.Table], settings: StreamSettings) -> SketchTables:
-    """The rows of workers as the store takes them: totals of sources and epochs, and the sketches of each family."""
-    rows = pa.concat_tables(tables or [empty_table(settings)])
-    of_epoch = pc.is_valid(rows["source"])
-    rows = rows.append_column("length", pc.if_else(of_epoch, settings.epoch, WHOLE_STREAM.length))
-    names = rows["source"].fill_null(WHOLE_STREAM.source)
-    rows = rows.set_column(rows.schema.get_field_index("source"), "source", names)
-    sketches = []
-    for family in settings.families:
-        some = rows.filter(pc.is_valid(rows[family]))
-        columns = {name: some[name] for name in ("source", "start", "length")}
-        columns |= {"payload": some[family], "family": pa.repeat(pa.scalar(family), some.num_rows)}
-        sketches.append(pa.table(columns))
-    return SketchTables(rows.filter(of_epoch).select(EPOCHS.names), pa.concat_tables(sketches))

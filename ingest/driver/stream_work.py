@@ -89,13 +89,25 @@ def find_work(stream: StreamSettings, store: Path, options: RunOptions, marks: M
     )
     work = StreamWork(stream, inputs, outcome, stored, ledger={known.path: known for known in ledger})
     try:
-        _check_fixed(stream, stored)
-        _check_fields(work)
-        _check_scopes(stream, stored, replacing=options.backfill is not None)
+        _check(work, replacing=options.backfill is not None)
         return work if options.backfill is None else _with_backfill(work, options, options.backfill)
     except WaneError as error:
         outcome.error = str(error)
         return work
+
+
+def work_without_files(stream: StreamSettings, store: Path) -> StreamWork:
+    """The work on events that come from no file. Refuses settings that do not go with what is stored."""
+    stored = read_catalogue(store).streams.get(stream.name) if store.exists() else None
+    work = StreamWork(stream, Inputs(), StreamOutcome(stream.name), stored)
+    _check(work, replacing=False)
+    return work
+
+
+def _check(work: StreamWork, *, replacing: bool) -> None:
+    _check_fixed(work.settings, work.stored)
+    _check_fields(work)
+    _check_scopes(work.settings, work.stored, replacing=replacing)
 
 
 def _check_fixed(stream: StreamSettings, stored: StoredStream | None) -> None:

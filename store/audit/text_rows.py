@@ -122,9 +122,11 @@ def _json_rows(connection: duckdb.DuckDBPyConnection, raw: RawFiles, links: Mapp
     trailing = r"',\s*[}\]]'"
     outside = r"regexp_replace(line, '\"(?:[^\"\\]|\\.)*\"', '', 'g')"
     comma = f"regexp_matches(line, {trailing}) AND regexp_matches({outside}, {trailing})"
+    # A line that is no JSON is a row in which all is missing, which ingest rejects; a blank one is none.
     objects = (
-        f"SELECT {FILE}, unnest(CASE WHEN json_type(line) = 'ARRAY' THEN CAST(line AS JSON[]) ELSE [line::JSON] END) "
-        f"AS object FROM {lines} WHERE json_valid(line) AND NOT ({comma})"
+        f"SELECT {FILE}, unnest(CASE WHEN NOT json_valid(line) OR ({comma}) THEN [NULL::JSON] "
+        "WHEN json_type(line) = 'ARRAY' THEN CAST(line AS JSON[]) ELSE [line::JSON] END) "
+        rf"AS object FROM {lines} WHERE regexp_matches(line, '[^\x00-\x20]')"
     )
     names = connection.execute(
         f"SELECT DISTINCT unnest(json_keys(object)) FROM ({objects}) WHERE json_type(object) = 'OBJECT'", values

@@ -88,7 +88,7 @@ def schema_columns(schema: str) -> dict[str, str] | None:
 def _with_file(columns: Sequence[pa.Array], names: Sequence[str], path: str) -> pa.RecordBatch:
     """The columns and, in each row, which file it is from, as Spark says it."""
     rows = np.zeros(len(columns[0]) if columns else 0, np.int32)
-    address = "file://" + quote(path, safe="/~!$&'()*+,;=:@")
+    address = "file:" + quote(path, safe="/~!$&'()*+,;=:@")
     file = [pa.DictionaryArray.from_arrays(pa.array(rows), pa.array([text])) for text in (address, Path(path).name)]
     return pa.RecordBatch.from_arrays([*columns, *file], [*names, *FILE])
 

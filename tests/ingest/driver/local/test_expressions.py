@@ -142,7 +142,9 @@ def here(table: pa.Table, expressions: tuple[str, ...]) -> dict[str, pa.Array]:
 
 
 def differing(mine: pa.Array, other: pa.Array) -> list[tuple[Any, Any]]:
-    """Pairs that are not the same: by type, by being missing, by value; NaN is NaN, and -0.0 is not 0.0."""
+    """Pairs that are not the same: by being missing, by value; NaN is NaN, and -0.0 is not 0.0."""
+    if mine.equals(other) and not pa.types.is_floating(mine.type):
+        return []
     pairs = zip(mine.to_pylist(), other.to_pylist(), strict=True)
     return [(one, two) for one, two in pairs if repr(one) != repr(two)]
 
