@@ -102,9 +102,11 @@ def _listed(inquiry: Inquiry, groups: _Groups, listed: Rows, used: Rows) -> Esti
         unlisted = float(groups.masses[others].max(initial=0.0) / whole.value[0])
     else:
         lower = np.fmin(dealt_lower(part, _own(inquiry, listed), whole, tail), value)
-        upper = np.fmax(dealt_upper(part, whole, tail), value)
+        largest = np.concatenate([groups.sums.take(listed, axis=1), _largest_of(groups, others)], axis=1)
+        limits = dealt_upper(_total(largest, groups.unseen), whole, tail)
+        upper = np.fmax(limits[: len(listed)], value)
         rest = max(1.0 - float(lower.sum()), 0.0)  # all shares together are 1
-        unlisted = min(_most_unlisted(groups, others, whole, tail), rest)
+        unlisted = min(float(limits[len(listed) :].max()), rest)
     sample = inquiry.sample
     values = sample.values[sample.by_value[sample.group_starts[listed]]]
     items = tuple(
@@ -116,8 +118,9 @@ def _listed(inquiry: Inquiry, groups: _Groups, listed: Rows, used: Rows) -> Esti
     return Estimates(value[:1], lower[:1], upper[:1], used, items, unlisted)
 
 
-def _most_unlisted(groups: _Groups, others: Flags, whole: Total, tail: float) -> float:
-    """The largest share that a value may have which is not listed: a sampled one, or one of which nothing was seen."""
+def _largest_of(groups: _Groups, others: Flags) -> Floats:
+    """The sums of those of the others that may have the largest share; one of them is of a value of which nothing was
+    seen, and one at least as large as each that is left out."""
     sums, columns = groups.sums, [np.zeros((3, 1))]
     scores = np.where(others & (groups.masses > 0), groups.masses + np.sqrt(sums[2]), -1.0)
     for _ in range(_ONE_BY_ONE):
@@ -129,9 +132,8 @@ def _most_unlisted(groups: _Groups, others: Flags, whole: Total, tail: float) ->
         left = np.flatnonzero((scores >= 0.0) & ((sums[0] > first[0]) | (sums[1] > first[1]) | (sums[2] > first[2])))
         sums, scores = sums[:, left], scores[left]
     sums = sums[:, scores >= 0.0]
-    columns.append(sums.max(axis=1, initial=0.0, keepdims=True))  # at least as large as each of those left
-    part = _total(np.concatenate(columns, axis=1), groups.unseen)
-    return float(np.minimum(dealt_upper(part, whole, tail), 1.0).max())
+    columns.append(sums.max(axis=1, initial=0.0, keepdims=True))
+    return np.concatenate(columns, axis=1)
 
 
 def _own(inquiry: Inquiry, listed: Rows) -> Floats:
