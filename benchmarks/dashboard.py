@@ -42,6 +42,7 @@ START = "stream=calls&aggregate=correlated-sum&tau=1000&decay=exp:half_life=6h&s
 CROWD = "stream=calls&aggregate=sum&decay=exp:half_life=6h"
 DRAWN = re.compile(r"drawn in ([\d.]+) ms, of it ([\d.]+) ms for answers")
 _TRIES = 5
+PRESETS = 0.3  # the share of changes by people that are to another decay, not a step of a slider
 WARMED = 5.0  # seconds that a server has for itself before its page is opened
 DRAWN_FIRST = """
     () => {
@@ -166,13 +167,10 @@ async def person(page: AsyncPage, seed: int, until: float, counts: Counter[str])
     rng = random.Random(seed)
     while time.monotonic() < until:
         begun = time.monotonic()
-        choice = rng.randrange(4)
         slider = page.get_by_role("slider", name="Half-life")
-        if choice == 0 or not await slider.count():
+        if rng.random() < PRESETS or not await slider.count():
             presets = ["Last hour", "Last day", "Slow polynomial", "Half-life 1 h"]
             await page.get_by_text(rng.choice(presets), exact=True).click()
-        elif choice == 1:
-            await page.get_by_text(rng.choice(["weight", "value"]), exact=True).first.click()
         else:
             await slider.focus()
             await page.keyboard.press(rng.choice(["ArrowLeft", "ArrowRight"]))
