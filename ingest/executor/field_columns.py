@@ -36,7 +36,7 @@ _TOO_LONG: Final = f"it is longer than {LONGEST_FIELD_TEXT:,} bytes"
 _NOT_UTF8: Final = "it is not UTF-8 text"
 _PREFIX: Final = "field "
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
-_NO_TEXTS: Final = pa.array([], pa.large_string())
+_NO_TEXTS: Final = pa.nulls(0, pa.large_string())  # `pa.array` would import pandas
 
 
 def column_name(name: str) -> str:

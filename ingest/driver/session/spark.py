@@ -23,6 +23,7 @@ from ingest.driver.session.shipping import ROOT, ship
 from ingest.driver.session.spark_folder import spark_folder, temporary_files_in
 from ingest.driver.session.start_times import StartTimes
 from ingest.driver.session.stopping import kept_handlers
+from ingest.driver.session.without_pandas import import_pandas_meanwhile
 
 _RAISED: Final = re.compile(r"^[ \t]*((?:\w+\.)*\w*(?:Error|Exception): .+)$", re.MULTILINE)
 _RETRIES: Final = 4  # attempts at a task; Spark's own default anywhere but on local masters
@@ -81,6 +82,7 @@ def spark_session(
         start = start or StartTimes()
         try:
             with _quiet(None if verbose else log), temporary_files_in(folder), kept_handlers(), bounded_wait():
+                import_pandas_meanwhile()
                 conf = SparkConf().setAll(list(chosen.items()))
                 SparkContext._ensure_initialized(conf=conf)
                 start.ended("Java")

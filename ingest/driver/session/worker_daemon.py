@@ -7,6 +7,11 @@ next one.
 
 from __future__ import annotations
 
+# ruff: noqa: E402
+from ingest.driver.session.without_pandas import hidden, keep_arrow_without_pandas
+
+keep_arrow_without_pandas()
+
 import pyarrow as pa
 import pyspark.worker  # noqa: F401 - else each worker imports it
 from pyspark.daemon import manager
@@ -25,8 +30,9 @@ def load_kernels() -> None:
     rows = dict.fromkeys(("id", "time", "value", "weight"), numbers)
     rows |= {name: numbers.cast(pa.string()) for name in ("source", "file")}
     how = WorkerSettings(Conversion(Kind.INTEGER, SECOND), 60, tuple((FAMILIES[name], {}) for name in DEFAULT_FAMILIES))
-    for _ in merge(sketch([rows], how), how):
-        pass
+    with hidden("scipy"):
+        for _ in merge(sketch([rows], how), how):
+            pass
 
 
 if __name__ == "__main__":

@@ -45,3 +45,17 @@ def test_a_worker_imports_and_compiles_nothing(weight: int) -> None:
     made, compiled, imported, threads = json.loads(done.stdout)
     assert made >= 3
     assert (compiled, imported, threads) == (0, [], 1)
+
+
+def test_a_worker_holds_no_pandas_and_no_scipy() -> None:
+    """Others would import them for it, half a second each; whoever wants them finds them."""
+    program = (
+        "import sys\n"
+        "from ingest.driver.session import worker_daemon\n"
+        "worker_daemon.load_kernels()\n"
+        "held = {'pandas', 'scipy'} & set(sys.modules)\n"
+        "import pandas\n"
+        "sys.exit(str(held) if held else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
