@@ -13,6 +13,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import ModuleType
+from typing import Final
+
+_LAUNCH: Final = 0.2  # seconds; Java's launcher is split off at once
 
 
 class _Hiding:
@@ -46,10 +49,12 @@ def keep_arrow_without_pandas() -> None:
 
 
 def import_pandas_meanwhile() -> None:
-    """Import it in a thread of its own."""
+    """Import it in a thread of its own, which does nothing while pyspark splits this process."""
 
     def find() -> None:
         with suppress(ImportError):
             importlib.import_module("pandas")
 
-    threading.Thread(target=find, daemon=True, name="pandas").start()
+    later = threading.Timer(_LAUNCH, find)
+    later.daemon = True
+    later.start()
