@@ -7,10 +7,12 @@ import ctypes
 import logging
 import os
 import socket
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from dashboard.api.application import Doors
 from dashboard.api.application import api as answering
@@ -68,6 +70,7 @@ def serve(
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
     bootstrap.load_config_options(flags)
     send_at_once()
+    guard_sessions()
     from dashboard.server import app, programs  # noqa: PLC0415  it reads the settings that were just loaded
 
     app.admit(access)
@@ -119,6 +122,27 @@ def send_at_once() -> None:
         return listening
 
     setattr(starlette_server, "_bind_socket", bound)  # noqa: B010  mypy compares signatures, and this one is not ours
+
+
+def guard_sessions() -> None:
+    """Have all runs of a session's page change its state one after the other.
+
+    Streamlit has a lock for each run. A run that is left behind and the next one overlap for a moment, and where both
+    changed the state, one of them ended with a trace: once in some hundred quick changes.
+    """
+    from streamlit.runtime.state import safe_session_state  # noqa: PLC0415  see `serve`
+
+    begin = safe_session_state.SafeSessionState.__init__
+    locks: WeakValueDictionary[int, Any] = WeakValueDictionary()  # whoever holds one holds the state, too
+    finding = threading.Lock()
+
+    def begun(self: Any, state: Any, *more: Any) -> None:
+        begin(self, state, *more)
+        with finding:
+            lock = locks.setdefault(id(state), threading.RLock())
+        object.__setattr__(self, "_lock", lock)  # its own setattr is for widgets
+
+    setattr(safe_session_state.SafeSessionState, "__init__", begun)  # noqa: B010  as above
 
 
 def options(access: Access) -> dict[str, object]:

@@ -6,14 +6,17 @@ import platform
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
+from streamlit.runtime.state import SessionState
+from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.web.server.starlette import starlette_server
 
 from dashboard.door.access import Access
 from dashboard.door.listening import ServeError, check_address
-from dashboard.launch import options, send_at_once
+from dashboard.launch import guard_sessions, options, send_at_once
 
 
 def test_it_listens_where_it_is_told() -> None:
@@ -103,3 +106,17 @@ def test_what_the_server_writes_leaves_at_once(monkeypatch: pytest.MonkeyPatch) 
         listening.listen()
         with socket.create_connection(listening.getsockname()), closing(listening.accept()[0]) as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_two_runs_of_a_page_do_not_change_its_state_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is left behind may still be at work when the next one begins."""
+    monkeypatch.setattr(SafeSessionState, "__init__", SafeSessionState.__init__)  # what it was, afterwards
+    guard_sessions()
+    state = SessionState()
+    left_behind, next_one = (SafeSessionState(state, lambda: None) for _ in range(2))
+    elsewhere = SafeSessionState(SessionState(), lambda: None)
+    free = {}
+    with left_behind._lock, ThreadPoolExecutor() as pool:
+        for name, one in (("next", next_one), ("elsewhere", elsewhere)):
+            free[name] = pool.submit(one._lock.acquire, blocking=False).result()
+    assert free == {"next": False, "elsewhere": True}
