@@ -160,13 +160,12 @@ def _events(columns: Mapping[str, pa.Array], checked: CheckedRows, how: WorkerSe
     found = []
     for number, row in enumerate(itertools.islice(fine, EVENTS)):
         moment = int(checked.times[number])
-        key = how.conversion.kind is Kind.KEY
         found.append(
             {
                 "source": checked.source_names[int(checked.sources[number])],
                 "id": columns["id"][row].as_py(),
                 "time": moment,
-                "value": checked.labels[int(checked.values[number])] if key else checked.values[number].item(),
+                "value": _value(checked, number, how),
                 "weight": _in_unit(int(checked.weights[number]) * how.conversion.weight_step),
                 "epoch": moment // length * length,
                 "seconds": moment * unit.numerator / unit.denominator,
@@ -174,6 +173,14 @@ def _events(columns: Mapping[str, pa.Array], checked: CheckedRows, how: WorkerSe
             }
         )
     return found
+
+
+def _value(checked: CheckedRows, number: int, how: WorkerSettings) -> object:
+    """A value as people write it; of a sketch its size, for its weight is how many rows it is of."""
+    if how.conversion.sketches:
+        return f"a sketch of {size_text(len(checked.values[number]))}"
+    value = checked.values[number]
+    return checked.labels[int(value)] if how.conversion.kind is Kind.KEY else value.item()
 
 
 def _first_fields(checked: CheckedRows, how: WorkerSettings) -> dict[str, list[Any]]:
@@ -218,6 +225,8 @@ def _unbuilt(
     checked: CheckedRows, how: WorkerSettings, family: type[Sketch], keywords: Mapping[str, Any]
 ) -> Iterator[str]:
     """Events that the family refuses: with them a run would fail."""
+    if how.conversion.sketches:  # which were checked one by one
+        return
     labels = sorted_labels(checked.labels)
     events = Events(checked.ids, checked.times, checked.values, checked.weights, labels, how.conversion.kind)
     try:

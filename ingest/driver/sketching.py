@@ -106,8 +106,10 @@ def worker_settings(
     earliest = -MAX_TIME if settings.max_age is None or within is not None else max(-MAX_TIME, now - settings.max_age)
     kind = kinds.value or Kind.INTEGER
     fields = {name: kinds.fields.get(name, FieldKind.INTEGER) for name in settings.fields}  # or has only nulls
-    conversion = Conversion(kind, settings.unit, earliest, latest, now, settings.weight_step, fields)
-    return WorkerSettings(conversion, settings.epoch, _families(settings, kind), within)
+    families = _families(settings, kind)
+    taking = families if settings.of_sketches else ()
+    conversion = Conversion(kind, settings.unit, earliest, latest, now, settings.weight_step, fields, taking)
+    return WorkerSettings(conversion, settings.epoch, families, within)
 
 
 def _families(settings: StreamSettings, kind: Kind | None = None) -> tuple[tuple[type[Sketch], dict[str, Any]], ...]:

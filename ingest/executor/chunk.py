@@ -13,6 +13,7 @@ from ingest.executor.columns import CheckedRows
 from ingest.executor.field_columns import FieldRows, fields_of
 from ingest.executor.grouping import Groups, group, put
 from ingest.executor.stream_sketches import StreamSketches
+from ingest.executor.taken_in import sketched
 from ingest.executor.tally import Tally
 from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings, record
 from sketches.arrays import Flags
@@ -48,7 +49,7 @@ class Chunk:
             fields = {name: field.take(inside) for name, field in fields.items()}
         for kept, column in zip(self._columns, columns, strict=True):
             kept.append(column)
-            self.nbytes += column.nbytes
+            self.nbytes += column.nbytes if column.dtype != object else sum(map(len, column))
         for name, parts in self._fields.items():
             parts.append(fields[name])
             self.nbytes += fields[name].nbytes
@@ -69,6 +70,11 @@ class Chunk:
         fields = fields_of(len(times), self._settings.conversion.fields, self._fields)
         self._clear()
         if len(times) == 0:
+            return
+        if families := self._settings.conversion.sketches:
+            codes, found = sketched(sources, times, values, weights, self._settings.epoch, families)
+            names = pa.array(list(self._sources), pa.string()).take(pa.array(codes))
+            yield record(self._settings.schema, len(codes), {"source": names, **found})
             return
         tally.shared_ids.add(ids, times, values, weights, fields)
         units = weights if (weights != 1).any() else None

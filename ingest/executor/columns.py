@@ -27,6 +27,7 @@ from ingest.executor.arrow_columns import (
     to_numpy,
 )
 from ingest.executor.field_columns import FieldFaults, FieldRows, check_fields
+from ingest.executor.taken_in import Families, sketches_of
 from sketches.arrays import Flags
 from sketches.event_rules import (
     LONGEST_KEY,
@@ -71,6 +72,7 @@ class Conversion:
     clock: int = MAX_TIME  # when the run started; later times are accepted up to `latest`, and counted
     weight_step: Fraction = Fraction(1)  # weights become whole numbers of it
     fields: Mapping[str, FieldKind] = field(default_factory=dict)
+    sketches: Families = ()  # values are sketches that others have made, which these families take in
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,11 @@ def kind_of(column: pa.DataType) -> Kind | None:
     return Kind.KEY if is_text(column) else None
 
 
-def type_fault(role: str, column: pa.DataType) -> str | None:
+def type_fault(role: str, column: pa.DataType, of_sketches: bool = False) -> str | None:
     """Why a column of this type cannot be this part of an event, and what would help; None where it can."""
     column = plain_type(column)
+    if of_sketches:
+        return None if is_bytes(column) else "it must be binary, the sketches as their library writes them"
     whole = pa.types.is_integer(column) or pa.types.is_null(column)
     number = whole or pa.types.is_floating(column) or pa.types.is_decimal(column)
     if role == "time" and not (number or pa.types.is_timestamp(column) or pa.types.is_date(column)):
@@ -130,8 +134,13 @@ def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRow
     sources, names = _texts(columns["source"], "source", LONGEST_SOURCE, faults)
     ids = _ids(columns["id"], faults)
     times = _times(columns["time"], conversion, faults)
-    values, labels = _values(columns["value"], conversion.kind, faults)
-    weights = _weights(columns["weight"], conversion.weight_step, faults)
+    if conversion.sketches:
+        labels: dict[int, str] = {}
+        values, weights, refused = sketches_of(columns["value"], conversion.sketches)
+        faults += refused
+    else:
+        values, labels = _values(columns["value"], conversion.kind, faults)
+        weights = _weights(columns["weight"], conversion.weight_step, faults)
     if not faults:
         further, missed = check_fields(raw, fields, None)
         return CheckedRows(sources, names, ids, times, values, weights, labels, None, (), further, missed)

@@ -235,6 +235,8 @@ def _reason(
 ) -> str | None:
     if not ledger:
         return "the store has no record of the files that this stream was read from"
+    if "sketch" in settings:
+        return "its rows are sketches that others have made, and the events are not there"
     for role, column in columns.items():
         if role not in settings:
             return f"the store does not say what the stream's {role} was read from"

@@ -33,6 +33,7 @@ from ingest.driver.configuration.setting_values import (
     unit_setting,
     whole_units,
 )
+from ingest.driver.configuration.sketch_streams import as_sketches, refuse_families
 from ingest.driver.configuration.stream_settings import DEFAULT_DETAIL, StreamSettings, keywords_of
 from sketches.errors import WaneError
 from sketches.event_rules import MOST_FIELDS, ROLES, PlainColumn
@@ -103,6 +104,7 @@ def read_settings(path: str | Path) -> Settings:
 
 _STREAM_KEYS: Final = (
     "input",
+    "sketch",
     "format",
     *ROLES,
     "time_unit",
@@ -139,7 +141,8 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
     if not isinstance(entry, dict):
         raise SettingsError(f"{file}: {where} is {shown(entry)}; it must be a table")
     _known(file, where, entry, (*_STREAM_KEYS, *FAMILIES))
-    for key in ("input", "id", "time"):
+    of_sketches = "sketch" in entry
+    for key in ("input", "time") if of_sketches else ("input", "id", "time"):
         if key not in entry:
             raise SettingsError(f"{file}: {where} has no {key!r}, which every stream needs")
     patterns = entry["input"] if isinstance(entry["input"], list) else [entry["input"]]
@@ -147,9 +150,13 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         raise SettingsError(f"{file}: {where}.input is an empty list; it must be a path or glob, or a list of them")
     inputs = tuple(_absolute(file, f"{where}.input", root, pattern) for pattern in patterns)
     defaults = {"source": "'all'", "value": "0", "weight": "1"}
+    if of_sketches:
+        entry = as_sketches(file, where, entry)
     expressions = {role: _expression(file, f"{where}.{role}", entry.get(role, defaults.get(role))) for role in ROLES}
     unit = unit_setting(file, f"{where}.time_unit", entry.get("time_unit", "1s"))
     families = _families(file, where, entry)
+    if of_sketches:
+        refuse_families(file, where, families)
     schema = entry.get("schema")
     kept = _kept(file, where, entry, unit, families)
     stale = entry.get("stale", "none")
@@ -178,6 +185,7 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         repeats=choice_setting(file, where, "repeats", entry, ("forgive", "count")),
         unique=flag_setting(file, f"{where}.unique", entry.get("unique", False)),
         fields=_fields(file, where, entry.get("fields", {}), families),
+        of_sketches=of_sketches,
         value_name=_name(file, where, "value", entry, expressions),
         weight_name=_name(file, where, "weight", entry, expressions),
         **kept,

@@ -17,6 +17,7 @@ from ingest.executor.field_columns import column_name, field_kind_of, field_type
 from sketches.event_rules import ROLES
 from sketches.events import Kind
 from sketches.fields import FieldKind
+from sketches.registry import FAMILIES
 
 _WIDEST: Final = (Kind.INTEGER, Kind.FLOAT, Kind.KEY)
 
@@ -47,10 +48,14 @@ def checked_kinds(settings: StreamSettings, types: Types, stored: StreamKinds) -
     """The kinds of the stream's values and fields, after a look at the types of all columns."""
     for part, expression in settings.parts.items():
         for found in types[part]:
-            fault = type_fault(part, found) if part in ROLES else field_type_fault(found)
+            of_sketches = settings.of_sketches and part == "value"
+            fault = type_fault(part, found, of_sketches) if part in ROLES else field_type_fault(found)
             if fault is not None:
                 raise SettingsError(f"{part} of stream {settings.name!r} is {expression!r}, of type {found}; {fault}")
     value = stored.value
+    if value is None and settings.of_sketches:
+        family = FAMILIES[settings.families[0]]
+        value = family.kind_taken_in(**settings.build_keywords(family))
     if value is None:
         kinds = [kind for found in types["value"] if (kind := kind_of(found)) is not None]
         value = max(kinds, key=_WIDEST.index, default=Kind.INTEGER)

@@ -50,6 +50,7 @@ class StreamSettings:
     retention: int | None = None
     budget: int | None = None  # bytes
     fields: Mapping[str, str] = field(default_factory=dict)  # name → expression
+    of_sketches: bool = False  # rows are sketches that others have made, and their column takes the place of the value
     value_name: str = ""  # what the dashboard and answers call values and weights
     weight_name: str = ""
     stale: int | None = None  # how long a source may be silent before Health warns of it
@@ -122,6 +123,7 @@ class StreamSettings:
             "input": list(self.inputs),
             "format": self.format,
             **self.expressions,
+            **({"sketch": self.expressions["value"]} if self.of_sketches else {}),
             "fields": dict(self.fields),
             "families": list(self.families),
             "value_unit": self.value_unit,
