@@ -9,8 +9,10 @@ from dashboard.api.answers import MOST_GROUPS, MOST_POINTS, POINTS
 from dashboard.api.questions import PARAMETERS, Parameter
 from dashboard.door.problems import PROBLEM
 from sketches.vocabulary import AGGREGATES, RATE
+from store.serving.sql.text import LONGEST
 
 _TEXT: Final = {"type": "string"}
+_STATEMENT: Final = {"type": "string", "minLength": 1, "maxLength": LONGEST}
 _WHOLE: Final = {"type": "integer"}
 _NUMBER: Final = {"type": ["number", "null"], "description": "null where there is none"}
 _LIMITS: Final = {"estimate": _NUMBER, "lower": _NUMBER, "upper": _NUMBER}
@@ -146,11 +148,17 @@ def _streams() -> dict[str, Any]:
 def _sql() -> dict[str, Any]:
     summary = "The answer to a statement with DECAY BY, like `wane sql`"
     schema = _object({"columns": _rows(_TEXT), "rows": _rows({"type": "object"}), "answers": {"type": "object"}})
-    statement = {"name": "statement", "in": "query", "required": True, "description": "the statement", "schema": _TEXT}
+    statement = {
+        "name": "statement",
+        "in": "query",
+        "required": True,
+        "description": "a statement",
+        "schema": _STATEMENT,
+    }
     form = {"name": "format", "in": "query", "description": "json or csv", "schema": {"enum": ["json", "csv"]}}
     asked = _operation("sql", summary, [statement, form], schema)
     asked["responses"]["200"]["content"]["text/csv"] = {"schema": _TEXT}
-    body = _object({"statement": _TEXT}, {"format": {"enum": ["json", "csv"]}})
+    body = _object({"statement": _STATEMENT}, {"format": {"enum": ["json", "csv"]}})
     posted = _operation("sql_posted", summary, [], schema)
     posted["responses"] = asked["responses"] | _refusals(
         ("413", "the body is too long"), ("415", "the body is not application/json")

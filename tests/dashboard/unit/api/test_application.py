@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -242,3 +243,32 @@ def test_grafanas_dashboard_asks_what_is_answered(client: TestClient) -> None:
         assert found.status_code == 200, found.text
         rows = found.json()[target["root_selector"]]
         assert {column["selector"] for column in target["columns"]} <= set(rows[0])
+
+
+def test_grafanas_files_have_the_documented_shapes() -> None:
+    """Grafana itself is not here. Panels have ids and places of their own, and the source that the other file names."""
+    folder = ROOT / "docs/grafana"
+    board = json.loads((folder / "dashboards/wane.json").read_text())
+    source = (folder / "provisioning/datasources/wane.yaml").read_text()
+    provider = (folder / "provisioning/dashboards/wane.yaml").read_text()
+    kind, uid = ("yesoreyeram-infinity-datasource", "wane")
+    assert f"type: {kind}" in source
+    assert f"uid: {uid}" in source
+    assert all(text.startswith(("apiVersion: 1", "# ")) and "apiVersion: 1\n" in text for text in (source, provider))
+    assert {"uid", "title", "schemaVersion", "time", "panels"} <= set(board)
+    places = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        across, down = (range(place[begin], place[begin] + place[size]) for begin, size in (("x", "w"), ("y", "h")))
+        cells = {(x, y) for x in across for y in down}
+        assert not cells & places
+        assert max(x for x, _ in cells) < 24
+        places |= cells
+        for one in (panel, *panel["targets"]):
+            assert one["datasource"] == {"type": kind, "uid": uid}
+        for target in panel["targets"]:
+            assert (target["type"], target["parser"], target["source"]) == ("json", "backend", "url")
+            assert target["format"] == ("table" if panel["type"] == "table" else "timeseries")
+            assert {column["type"] for column in target["columns"]} <= {"string", "number", "timestamp"}
+            assert set(re.findall(r"\$\{(\w+)", target["url"])) <= {"__from", "__to", "__maxDataPoints"}
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])

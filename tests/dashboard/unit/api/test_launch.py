@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,39 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.browser import free_port
+from tests.dashboard.unit.api.servers import TOKEN, running
 from tests.support.dashboard_stores import CALLS
 from wane import main
-
-TOKEN = "abcdefghijklmnop-qrst"
 
 
 @pytest.fixture(scope="module")
 def address(small: Path, record: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that wants a token."""
-    token = tmp_path_factory.mktemp("serve") / "token"
-    token.write_text(TOKEN)
-    port = free_port()
-    program = str(Path(sys.executable).with_name("wane"))
-    options = ["--store", str(small), "--port", str(port), "--record", str(record), "--token-file", str(token)]
-    log = token.with_name("log")
-    with log.open("wb") as out:
-        server = subprocess.Popen([program, "serve", *options], stdout=out, stderr=subprocess.STDOUT)
-    url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(f"{url}/healthz", timeout=5)
-            break
-        except OSError:
-            assert server.poll() is None, log.read_text()
-            time.sleep(0.05)
-    yield url
-    server.send_signal(signal.SIGINT)
-    assert server.wait(20) in (0, 130)
-    said = log.read_text()
-    assert said.startswith("The HTTP door is at http://127.0.0.1:")
-    assert "Traceback" not in said
+    with running(small, record, tmp_path_factory.mktemp("serve")) as url:
+        yield url
 
 
 def ask(address: str, path: str, **headers: str) -> tuple[int, str]:

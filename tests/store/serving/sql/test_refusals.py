@@ -51,10 +51,11 @@ def test_a_statement_is_refused_at_the_word_that_asks_it(store: Store, statement
 
 @pytest.mark.parametrize("statement", HUGE)
 def test_what_is_huge_is_refused_at_once(store: Store, statement: str) -> None:
+    store.sql("SHOW STREAMS")  # what reads statements is imported
     began = time.process_time()
     with pytest.raises(WaneError):
         store.sql(statement)
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 0.05
 
 
 def test_sources_are_listed_with_and_without_parentheses(store: Store) -> None:
