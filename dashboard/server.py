@@ -74,11 +74,19 @@ SKIPPING: Final = """<script>addEventListener("DOMContentLoaded", () => {
   const hide = () => { button.style.cssText = "position:absolute;left:0;top:-9em;z-index:1000000;padding:.6em 1em"; };
   button.onfocus = () => { button.style.top = "0"; };
   button.onblur = hide;
-  button.onclick = () => document.querySelector("[data-testid=stTopNavLink]:not([inert] *)")?.focus();
+  const go = () => {
+    const link = document.querySelector("[data-testid=stTopNavLink]:not([inert] *)");
+    if (link) link.focus(); else setTimeout(go, 100);  // they are drawn after all else
+  };
+  button.onclick = go;
   hide();
   nav.append(button);
   document.body.prepend(nav);
 })</script>"""  # with the key Tab, all controls of the sidebar come before the pages
+FOCUS: Final = """<style>
+a:focus-visible, button:focus-visible, summary:focus-visible, [tabindex]:focus-visible, [type=range]:focus-visible {
+  outline: 2px solid #4c6ef5 !important; outline-offset: 2px !important;
+}</style>"""  # what has the focus shows it everywhere; Streamlit only shades the pages
 FINDING: Final = """<script>if (location.hash) {
   const wanted = decodeURIComponent(location.hash.slice(1));
   const looking = setInterval(() => {
@@ -101,7 +109,7 @@ CHART: Final = f"""<script>{{
   }};
 }}</script>"""  # Plotly begins while the server draws the page
 BACKEND: Final = '<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "/"}</script>'
-ROOT: Final = (BACKEND + COPYING + SKIPPING + FINDING + ENDING + CHART + PRELOADED + "</head>").encode()
+ROOT: Final = (BACKEND + FOCUS + COPYING + SKIPPING + FINDING + ENDING + CHART + PRELOADED + "</head>").encode()
 
 
 class RootAddress:

@@ -38,7 +38,7 @@ def show() -> None:
         st.markdown(f"**{step + 1} of {len(STEPS)}: {title}.** {' '.join(text.split())}")
         with st.container(horizontal=True):
             if step + 1 < len(STEPS):
-                st.button("Next", key="tour next", type="primary", on_click=_go, args=(step + 1,))
+                st.button("Next", key="tour next", on_click=_go, args=(step + 1,))
             if step:
                 st.button("Previous", key="tour back", on_click=_go, args=(step - 1,))
             st.button("Close the tour", key="end-tour", icon=":material/close:", on_click=_go, args=(None,))

@@ -280,7 +280,7 @@ def test_everything_is_reached_with_the_keyboard(view: View) -> None:
     view.open(**FIRST_VIEW)
     view.page.keyboard.press("Tab")
     view.page.keyboard.press("Enter")
-    assert view.page.evaluate("document.activeElement.innerText") == "Explore"
+    view.page.wait_for_function("() => document.activeElement.innerText.trim() === 'Explore'", timeout=5000)
     controls = ["Stream", "Sources", "Aggregate", "Last hour", "Fading", "Half-life", "Window", "As text", "Display"]
     others = ["newest event", "From – to", "CSV", "JSON", "The same on the command line"]
     missing = {*PAGES, *controls, *others} - {"Explore"}
