@@ -108,7 +108,18 @@ def test_two_stretches_of_time_are_compared(wide: Path) -> None:
         answer = Store(wide).ask(REQUESTS, Question("mean", "none", where=where)).estimate
         assert table["estimate"][row] == wording.estimated(answer.value, answer.lower, answer.upper, "value")
     assert table["difference"][1]
-    longer = fine(opened(wide, "changes", aggregate="count", versus=f"{first}/{begin}", **mark))
+    longer = fine(opened(wide, "changes", aggregate="count", versus=f"{first}/{begin - 9}", **mark))
     assert "differ in length" in text_of(longer)
     over = fine(opened(wide, "changes", aggregate="mean", versus=f"{first}/{last}", **mark))
     assert "overlap" in text_of(over)
+
+
+def test_a_stretch_of_time_holds_its_beginning_and_not_its_end(wide: Path) -> None:
+    """Its view counts exactly the moments from the beginning to before the end, each alike."""
+    stream = Store(wide).catalogue().streams[REQUESTS]
+    view = changes.of_stretch(View(REQUESTS, decay="exp:half_life=5m", start="0"), stream, 1000, 1090)
+    at = view.moment(stream.unit)
+    assert at is not None
+    counted = [moment for moment in range(900, 1200) if moment <= at and view.fading(np.array([at - moment]))[0] > 0]
+    assert counted == list(range(1000, 1090))
+    assert not view.ranged
