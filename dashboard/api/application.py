@@ -5,6 +5,7 @@ Every refusal is one sentence, as application/problem+json (RFC 9457).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -33,6 +34,7 @@ from store import Store
 from store.database import StoreError
 
 KEPT: Final = 256  # answers
+PATIENCE: Final = 10.0  # seconds for the body of a request
 _JSON: Final = "application/json"
 _LATER: Final = {"retry-after": "1"}
 _HEADERS: Final = {"cache-control": "no-store"}
@@ -117,18 +119,32 @@ async def _pairs(request: Request) -> Pairs:
         return pairs
     if request.headers.get("content-type", "").partition(";")[0].strip() != _JSON:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body must be {_JSON}")
-    content = b""
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > LONGEST:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is longer than {LONGEST:,} bytes")
     try:
-        table = json.loads(content)
+        table = json.loads(await _content(request))
     except (ValueError, RecursionError):
         raise QuestionError('the body is not JSON; it must be an object like {"statement": "SHOW STREAMS"}') from None
     if not isinstance(table, dict) or not all(isinstance(one, str) for one in table.values()):
         raise QuestionError('the body must be an object of texts, like {"statement": "SHOW STREAMS"}')
     return pairs + list(table.items())
+
+
+async def _content(request: Request) -> bytes:
+    """The body of a request that is short, and comes soon."""
+    too_long = HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is longer than {LONGEST:,} bytes")
+    content, told = b"", request.headers.get("content-length", "0")
+    if not told.isdecimal() or len(told) > len(str(LONGEST)) or int(told) > LONGEST:
+        raise too_long
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > LONGEST:
+                    raise too_long
+    except TimeoutError:
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {PATIENCE:g} s") from None
+    except ClientDisconnect:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "the request was broken off") from None
+    return content
 
 
 def _json(answer: Callable[[Store, Pairs], Mapping[str, Any]], pairs: Pairs, store: Store) -> Body:

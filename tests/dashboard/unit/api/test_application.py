@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -14,6 +15,7 @@ import jsonschema
 import pytest
 from starlette.testclient import TestClient
 
+from dashboard.api import application
 from dashboard.api.answers import MOST_GROUPS, MOST_POINTS
 from dashboard.api.application import Doors, api
 from dashboard.api.launch import open_for
@@ -272,3 +274,32 @@ def test_grafanas_files_have_the_documented_shapes() -> None:
             assert {column["type"] for column in target["columns"]} <= {"string", "number", "timestamp"}
             assert set(re.findall(r"\$\{(\w+)", target["url"])) <= {"__from", "__to", "__maxDataPoints"}
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+@pytest.mark.parametrize(
+    ("length", "sent", "status"),
+    [("10", "broken off", 400), ("10", "nothing more", 408), ("10000000000", "nothing more", 413)],
+)
+def test_a_body_that_does_not_come_is_refused(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, length: str, sent: str, status: int
+) -> None:
+    """It is broken off, it dawdles, or it announces gigabytes: a sentence, no stack trace, no waiting for ever."""
+    monkeypatch.setattr(application, "PATIENCE", 0.05)
+    parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+    answered: list[Any] = []
+
+    async def receive() -> Any:
+        if (part := next(parts, None)) is not None:
+            return part
+        if sent == "broken off":
+            return {"type": "http.disconnect"}
+        await asyncio.sleep(30)
+        return None
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", length.encode())]
+    scope = {"type": "http", "method": "POST", "path": "/api/v1/sql", "query_string": b"", "headers": headers}
+    asyncio.run(client.app(scope | {"root_path": "", "http_version": "1.1"}, receive, send))
+    assert answered[0]["status"] == status
