@@ -22,12 +22,14 @@ class Recent(Generic[Found]):
         self._found: dict[Hashable, Found] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, find: Callable[[], Found]) -> Found:
-        """What is kept under a key, or else what `find` gives."""
+    def get(self, key: Hashable, find: Callable[[], Found], is_current: Callable[[], bool] | None = None) -> Found:
+        """What is kept under a key, or else what `find` gives; that is kept if it `is_current` once it is found."""
         with self._lock:
             if key in self._found:
                 return self._found[key]
         found = find()
+        if is_current is not None and not is_current():
+            return found
         with self._lock:
             self._found[key] = found
             while len(self._found) > self._kept:

@@ -55,8 +55,9 @@ class Doors:
         store = self.store(role)
         if any(value.strip().lower() == "now" or "now(" in value.lower() for _, value in pairs):
             return find(store)
-        key: Hashable = store.catalogue().name, role, path, tuple(pairs)
-        return self._recent.get(key, lambda: find(store))
+        commit = store.catalogue().name
+        key: Hashable = commit, role, path, tuple(pairs)
+        return self._recent.get(key, lambda: find(store), lambda: store.catalogue().name == commit)
 
 
 def api(doors: Doors, workers: Workers | None = None) -> Starlette:

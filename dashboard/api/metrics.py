@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from prometheus_client.core import CollectorRegistry, GaugeMetricFamily, Metric
@@ -15,7 +16,7 @@ from prometheus_client.registry import Collector
 from dashboard.api.recorded import Recorded
 from sketches.errors import WaneError
 from sketches.recent import Recent
-from store import Store
+from store import Store, StoreError
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.query_command import ask
 from store.serving.split_answer import SplitAnswer
@@ -46,13 +47,26 @@ class Metrics:
             "wane_recorded_failed", "1 where a recorded question cannot be answered", labels=["name"]
         )
         for one in self._recorded:
-            commit = store.catalogue(one.options.stream).name
-            found = self._answers.get((commit, id(store), one.name), lambda one=one: _asked(store, one))  # type: ignore[misc]
+            found = self._found(store, one)
             failed.add_metric([one.name], float(isinstance(found, str)))
             if not isinstance(found, str):
                 yield from _gauges(one, found)
         if self._recorded:
             yield failed
+
+    def _found(self, store: Store, one: Recorded) -> tuple[Row, ...] | str:
+        """The groups of the answer, or why there is none; kept until the next commit, where time alone changes
+        nothing and the store can be read."""
+        try:
+            if (one.options.as_of or "").strip().lower() == "now":
+                return _asked(store, one)
+            commit = store.catalogue(one.options.stream).name
+            key = commit, id(store), one.name
+            current = partial(_is_at, store, one.options.stream, commit)
+            return self._answers.get(key, lambda: _asked(store, one), current)
+        except StoreError as error:
+            LOG.warning("record.%s cannot be answered now: %s", one.name, error)
+            return str(error)
 
 
 class _Found(Collector):
@@ -63,10 +77,16 @@ class _Found(Collector):
         return self._metrics
 
 
+def _is_at(store: Store, stream: str, commit: str) -> bool:
+    return store.catalogue(stream).name == commit
+
+
 def _asked(store: Store, one: Recorded) -> tuple[Row, ...] | str:
     """The groups of the answer, or why there is none."""
     try:
         found = ask(store, one.options, datetime.now(UTC))
+    except StoreError:
+        raise
     except WaneError as error:
         LOG.warning("record.%s cannot be answered: %s", one.name, error)
         return str(error)

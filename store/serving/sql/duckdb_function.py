@@ -33,7 +33,9 @@ def register(connection: duckdb.DuckDBPyConnection, store: Store, name: str = "w
     def asked(statement: str) -> str:
         if "now(" in statement.lower():
             return values_of(store.sql(statement))
-        return recent.get((store.catalogue().name, statement), lambda: values_of(store.sql(statement)))
+        commit = store.catalogue().name
+        found = (commit, statement), lambda: values_of(store.sql(statement)), lambda: store.catalogue().name == commit
+        return recent.get(*found)
 
     connection.create_function(f"{name}_values", asked, ["VARCHAR"], "VARCHAR")
     connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}(statement) AS TABLE FROM query({name}_values(statement))")

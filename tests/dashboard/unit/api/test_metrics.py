@@ -8,9 +8,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from dashboard.api import metrics
+from dashboard.api.metrics import Metrics
 from dashboard.api.recorded import RecordError, read_recorded
 from sketches import Question
-from store import Store
+from store import Store, StoreBusyError
+from store.serving.query_command import ask
 from tests.support.dashboard_stores import CALLS, SITES
 
 
@@ -86,3 +89,37 @@ def test_settings_that_cannot_be_asked_are_refused_before_the_server_starts(
     with pytest.raises(RecordError, match=said) as refused:
         read_recorded(path)
     assert "wane.toml" in str(refused.value)
+
+
+def metrics_of(path: Path, settings: str) -> Metrics:
+    path.write_text(f'[record.seen]\nstream = "{CALLS}"\naggregate = "count"\n{settings}')
+    return Metrics(read_recorded(path))
+
+
+def test_a_store_that_cannot_be_read_for_a_moment_is_asked_again(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process holds it: the next scrape has the answer, not the failure, though there was no commit between."""
+    found, store = metrics_of(tmp_path / "wane.toml", ""), Store(small)
+    with monkeypatch.context() as held:
+
+        def busy(*_: object) -> None:
+            raise StoreBusyError("in use by another process")
+
+        held.setattr(metrics, "ask", busy)
+        assert b'wane_recorded_failed{name="seen"} 1.0' in found.text(store)[0]
+    assert b'wane_recorded_failed{name="seen"} 0.0' in found.text(store)[0]
+
+
+def test_what_time_alone_changes_is_not_kept(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of now is asked at every scrape; as of the newest event once for each commit."""
+    asked = list[str]()
+    monkeypatch.setattr(
+        metrics, "ask", lambda store, options, now: asked.append(options.as_of) or ask(store, options, now)
+    )
+    store = Store(small)
+    for settings in ('as_of = "now"', ""):
+        found = metrics_of(tmp_path / "wane.toml", settings)
+        found.text(store)
+        found.text(store)
+    assert asked == ["now", "now", None]
