@@ -77,7 +77,7 @@ class _Found(Collector):
         return self._metrics
 
 
-def _is_at(store: Store, stream: str, commit: str) -> bool:
+def _is_at(store: Store, stream: str, commit: tuple[str, str]) -> bool:
     return store.catalogue(stream).name == commit
 
 
