@@ -136,8 +136,8 @@ def guard_sessions() -> None:
     locks: WeakValueDictionary[int, Any] = WeakValueDictionary()  # whoever holds one holds the state, too
     finding = threading.Lock()
 
-    def begun(self: Any, state: Any, *more: Any) -> None:
-        begin(self, state, *more)
+    def begun(self: Any, state: Any, *more: Any, **named: Any) -> None:
+        begin(self, state, *more, **named)
         with finding:
             lock = locks.setdefault(id(state), threading.RLock())
         object.__setattr__(self, "_lock", lock)  # its own setattr is for widgets
