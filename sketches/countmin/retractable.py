@@ -36,6 +36,7 @@ from sketches.refusals import mergeable, refuse, refuse_other_mass
 from sketches.units import SECOND, TimeUnit
 from sketches.vocabulary import COUNTINGS
 
+SIGNED_FORMAT: Final = 11  # counters may be below 0, and what came and went is told besides
 _ROUNDING: Final = 1e-12  # of f
 _TERMS: Final = 4096  # additions that a total takes besides one an event
 
@@ -105,10 +106,12 @@ class Retractable(Sketch):
     the frequency of a value, a number or a key. As of the newest event or later.
 
     Guarantee: the count or sum is exact but for rounding. The frequency of a value is at most the estimate and, with
-    probability at least 1 - δ over the seed, at least the estimate less ε. Both hold after deletions too, as long as
-    only events are taken back that were put in; what is left after deletions is rounded as the whole was before.
+    probability at least 1 - δ over the seed, at least the estimate less ε. Both hold after deletions too, in whatever
+    order events came and were taken back, at whichever of the sites that are merged; what is left is rounded as all
+    that came and went.
 
-    Not bounded: what a deletion of an event does that was never put in. Nothing else is answered.
+    Not bounded: what a deletion does of an event that was not put in, or at a site that is not among those merged. A
+    counter that is then below 0 is noticed, and no frequency is answered. Nothing else is answered.
 
     Memory: e/ε counters, rounded up to a power of two, times ln 1/δ: ε = δ = 0.05 keeps 3 rows of 64 counters, 1.6 kB.
 
@@ -127,7 +130,8 @@ class Retractable(Sketch):
 
     parameters: CountMinParameters
     counters: Floats = field(repr=False)  # rows by columns, as of the newest event
-    total: float
+    total: float  # and it may be below 0, like a counter, where what was taken back came elsewhere
+    turnover: float  # all that was put in and all that was taken back, as of the newest event
     events: int  # of which adding up the masses rounds as much as all additions and deletions have
     kind: Kind
     extremes: Extremes
@@ -155,43 +159,38 @@ class Retractable(Sketch):
         extremes = Extremes.of(events)
         counters = np.zeros((parameters.rows, 1 << parameters.bits))
         if extremes.newest is None:
-            return cls(parameters, counters, 0.0, 0, Kind.INTEGER, extremes)
+            return cls(parameters, counters, 0.0, 0.0, 0, Kind.INTEGER, extremes)
         decayed = parameters.decayed.worth(extremes.newest, events.times)
         if events.weights is not None and parameters.counting == "weight":
             decayed *= events.weights
         codes = codes_of(events.values, events.kind)
         _count(counters, frozen(codes), frozen(decayed), parameters.salts, parameters.bits)
-        return cls(parameters, counters, float(decayed.sum()), len(events), events.kind, extremes)
+        total = float(decayed.sum())
+        return cls(parameters, counters, total, total, len(events), events.kind, extremes)
 
     def delete(self, events: Events) -> Retractable:
-        """The sketch without these events, all of which were put in, with the same times, values and weights."""
+        """The sketch without these events, which were or will be put in, here or elsewhere, with the same times, values
+        and weights."""
         gone = Retractable._of(events, self.parameters)
-        if gone.extremes.newest is None:
-            return self
-        newest = self.extremes.newest
-        if newest is None or gone.extremes.newest > newest or gone.kind is not self.kind:
-            raise EventError("events are to be deleted that are newer than all that were put in, or of another kind")
-        taken = gone.scaled(float(self.parameters.decayed.worth(newest, gone.extremes.newest)))
-        counters = np.maximum(self.counters - taken.counters, 0.0)
-        return self._rounded(counters, self.total - taken.total, self.extremes, (self, taken))
+        if gone.extremes.newest is not None and self.extremes.newest is not None and gone.kind is not self.kind:
+            raise EventError(f"events of kind {gone.kind} are to be deleted, but those put in are of kind {self.kind}")
+        return self.merge(replace(gone, counters=-gone.counters, total=-gone.total))
 
     @property
     def slack(self) -> float:
         """How far the total, or a counter, may be off by rounding."""
-        return self.total * (_ROUNDING + (_TERMS + 3 * self.events) * 2.0**-53)
+        return self.turnover * (_ROUNDING + (_TERMS + 3 * self.events) * 2.0**-53)
 
-    def _rounded(self, counters: Floats, total: float, extremes: Extremes, parts: Sequence[Retractable]) -> Retractable:
-        """The sketch that was made of parts: what these were off by stays, however little is left of their sums."""
-        slack, events = math.fsum(part.slack for part in parts), max(part.events for part in parts)
-        total = max(total, slack)
-        if total > 0.0:
-            events = math.ceil(((slack / total - _ROUNDING) * 2.0**53 - _TERMS) / 3.0)
-        events = max(events, 0) + len(parts)
-        return replace(self, counters=counters, total=total, events=events, extremes=extremes)
+    @property
+    def lacks(self) -> bool:
+        """Whether more was taken back of something than was put in."""
+        return bool(self.total < -self.slack or self.counters.min(initial=0.0) < -self.slack)
 
     def scaled(self, factor: float) -> Retractable:
         """The summary of the same events, each weighing so many times what it did (C §7.3)."""
-        return replace(self, counters=self.counters * factor, total=self.total * factor)
+        return replace(
+            self, counters=self.counters * factor, total=self.total * factor, turnover=self.turnover * factor
+        )
 
     @classmethod
     def union(cls, sketches: Sequence[Retractable]) -> Retractable:
@@ -202,8 +201,14 @@ class Retractable(Sketch):
         first, extremes = seen[0], Extremes.merged([sketch.extremes for sketch in seen])
         worth = first.parameters.decayed.worth
         parts = [sketch.scaled(float(worth(extremes.newest or 0, sketch.extremes.newest or 0))) for sketch in seen]
+        total, turnover = (math.fsum(getattr(part, name) for part in parts) for name in ("total", "turnover"))
+        # each part was rounded as its own masses were: together as so many events of the same mass would be
+        slack, events = math.fsum(part.slack for part in parts), 0
+        if turnover > 0.0:
+            events = math.ceil(((slack / turnover - _ROUNDING) * 2.0**53 - _TERMS) / 3.0)
         counters = np.sum([part.counters for part in parts], axis=0)
-        return first._rounded(counters, math.fsum(part.total for part in parts), extremes, parts)
+        events = max(events, 0) + len(parts)
+        return replace(first, counters=counters, total=total, turnover=turnover, events=events, extremes=extremes)
 
     @classmethod
     def _promise(cls, question: Question, built: Built, *, past: bool) -> Promise:
@@ -230,11 +235,14 @@ class Retractable(Sketch):
         now = 1.0 if newest is None else float(decayed.worth(as_of, newest))
         confidence, said = 1.0, guarantees.NEVER_OUTSIDE
         if question.aggregate in ("sum", "count"):
-            value, lower, upper = (
-                mass * now for mass in (self.total, self.total - self.slack, self.total + self.slack)
-            )
+            total, least = self.total, -math.inf if self.lacks else 0.0
+            value, lower, upper = (max(mass, least) * now for mass in (total, total - self.slack, total + self.slack))
             value = min(max(value, lower), upper)
-        elif self.total * now == 0.0:
+        elif self.lacks:
+            raise UnanswerableError(
+                "more was taken back than was put in: where it came is not among what is asked, so no share is known"
+            )
+        elif max(self.total, self.slack) * now <= 0.0:
             value, lower, upper = math.nan, 0.0, 1.0
         else:
             value, lower, upper = self._share(question)
@@ -246,15 +254,16 @@ class Retractable(Sketch):
                 ),
             )
         said = guarantees.clauses(said, guarantees.ROWS)
-        return Estimate(value, max(lower, 0.0), upper, confidence, said, self.family, as_of, int(self.total > 0.0))
+        return Estimate(value, lower, upper, confidence, said, self.family, as_of, int(self.total > 0.0))
 
     def _share(self, question: Question) -> tuple[float, float, float]:
         """The share of a value with its limits: the least of its counters, and that less what collides with it."""
         counter, slack = self._counter(question), self.slack
-        excess = collided(self.counters, self.parameters.delta / 2.0) + slack
-        lower = max(counter - slack - excess, 0.0) / (self.total + slack)
-        upper = min((counter + slack) / (self.total - slack), 1.0) if self.total > slack else 1.0
-        return min(max(counter / self.total, lower), upper), lower, upper
+        total = max(self.total, slack)  # what is left of it may be rounding alone
+        excess = collided(np.maximum(self.counters, 0.0), self.parameters.delta / 2.0) + slack
+        lower = max(counter - slack - excess, 0.0) / (total + slack)
+        upper = min((counter + slack) / (total - slack), 1.0) if total > slack else 1.0
+        return min(max(counter / total, lower), upper), lower, upper
 
     def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
         """The same question at many as-of times."""
@@ -281,7 +290,7 @@ class Retractable(Sketch):
             if code != greatest_code(value, self.kind):
                 return 0.0  # no whole number
         word = np.array([code], np.uint64)
-        return float(_least(self.counters, word, self.parameters.salts, self.parameters.bits)[0])
+        return max(float(_least(self.counters, word, self.parameters.salts, self.parameters.bits)[0]), 0.0)
 
     @property
     def kept(self) -> int:
@@ -293,9 +302,10 @@ class Retractable(Sketch):
         write_head(writer, self.kind, self.extremes, Labels.none())
         writer.varint(self.events)
         writer.f64(self.total)
+        writer.f64(self.turnover)
         writer.column(np.ascontiguousarray(self.counters).reshape(-1).view(np.uint64))
         parameters = self.parameters
-        return seal(self.family, FORMAT_VERSION, parameters.to_bytes(), parameters.decayed.seed, writer.to_bytes())
+        return seal(self.family, SIGNED_FORMAT, parameters.to_bytes(), parameters.decayed.seed, writer.to_bytes())
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Retractable:
@@ -303,16 +313,21 @@ class Retractable(Sketch):
         reader = envelope.reader()
         kind, extremes, _ = read_head(reader)
         events, total = reader.varint(), reader.f64()
+        turnover = reader.f64() if reader.version >= SIGNED_FORMAT else total
         counters = reader.column(parameters.rows << parameters.bits).view(np.float64)
         reader.done()
         if (extremes.newest is None) != (events == 0):
             raise CorruptError("the sketch has events but no counts, or counts but no events")
-        if not (np.isfinite(counters).all() and (counters >= 0.0).all() and 0.0 <= total < 1e290):
-            raise CorruptError("a counter is not a finite number of at least 0")
-        if counters.max() > total * (1.0 + 1e-6):
-            raise CorruptError("a counter is larger than all events together")
+        if not (np.isfinite(counters).all() and abs(total) < 1e290 and 0.0 <= turnover < 1e290):
+            raise CorruptError("a counter is not a finite number")
+        if reader.version < SIGNED_FORMAT:
+            if counters.min() < 0.0:
+                raise CorruptError("a counter is below 0, as before format 11 none was")
+            turnover = max(turnover, float(counters.max()))  # they were cut off at 0, and then held more than was left
+        if max(abs(total), float(np.abs(counters).max())) > turnover * (1.0 + 1e-6):
+            raise CorruptError("a counter is larger than all that came and went")
         table = counters.reshape(parameters.rows, -1).copy()
-        return cls(parameters, table, total, events, kind, extremes)
+        return cls(parameters, table, total, turnover, events, kind, extremes)
 
 
 def _counted(counting: Counting) -> str:

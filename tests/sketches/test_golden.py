@@ -23,6 +23,7 @@ import pytest
 
 from sketches import Ecm, Events, Question, Retractable, Sample
 from sketches.countmin.log_bytes import ENTRIES_FORMAT
+from sketches.countmin.retractable import SIGNED_FORMAT
 from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
@@ -493,6 +494,8 @@ def golden(name: str) -> Path:
         version = ENTRIES_FORMAT
     if name.startswith(("histogram", "qdigest", "exponential")):
         version = PATHS_FORMAT
+    if name.startswith("retractable"):
+        version = SIGNED_FORMAT
     of_samples = {
         "sample-counted": TOTALS_FORMAT,
         "sample-fields": FIELDS_FORMAT,
