@@ -3,11 +3,10 @@
 A family is one class that extends `Sketch`, one line in `sketches.registry` and one line in the conformance suite;
 `docs/add-a-family.md` walks through a small one. A family says of itself:
 
-- how its sketches are built from events, merged to be stored, and written as bytes;
+- how its sketches are built from events, merged to be stored, and written as bytes; what one covers (`scope`);
 - how the sketches of many sources and epochs stand side by side to be asked (`gather`, `side_by_side`);
 - what it answers (`abilities`), and how wide an interval to expect for a question before anybody looks at the answer
-  (`promise`);
-- what one stored sketch covers (`scope`).
+  (`promise`).
 """
 
 from __future__ import annotations
@@ -70,6 +69,7 @@ class Abilities:
     forgives_repeats: bool = False  # an event counts once however often it comes
     tells_repeats: bool = False  # knows how often events came, and counts them once or each time, as is asked
     by_source: bool = False  # all sources at once, each with its answer
+    tells_tails: bool = False  # certain of the share beyond any threshold, by which other families are compared
     joint_lists: bool = False  # the intervals of a list hold all together, not only each by itself
     watched: bool = False  # has counters by window whose sums over many sites can be watched
 

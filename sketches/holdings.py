@@ -200,8 +200,11 @@ def _edges(begin: Floats, end: Floats, decay: Decay, now: float, seconds: float)
     return np.asarray(edges[(edges >= begin.min(initial=now)) & (edges <= end.max(initial=now))])
 
 
-def measured_share(question: Question) -> float:
-    """The share of the events that a question's own threshold, range or value selects, by the priors above."""
+def measured_share(question: Question, known: float | None = None) -> float:
+    """The share of the events that a question's own threshold, range or value selects: the known one, or by the priors
+    above."""
+    if known is not None:
+        return known
     if question.aggregate == "frequency":
         return ONE_VALUE
     if question.aggregate == "heavy-hitters":

@@ -45,6 +45,7 @@ class Built:
     other: Holdings | None = None  # of the second side of an inner product
     stream: Holdings | None = None  # of all sources of the stream; None: those that are asked
     beginning: bytes = b""  # of the stored bytes of a stream's sketch; nothing: not known
+    share: float | None = None  # of what counts that lies beyond the question's threshold; None: not known
 
     @property
     def stored(self) -> Holdings:

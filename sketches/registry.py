@@ -18,6 +18,7 @@ _KNOWN: Final[dict[str, type[Sketch] | str]] = {
     "histogram": "sketches.digests.histogram.Histogram",
     "qdigest": "sketches.digests.qdigest.QDigest",
     "exponential": "sketches.digests.exponential.Exponential",
+    "wbmh": "sketches.digests.wbmh.Wbmh",
     "retractable": "sketches.countmin.retractable.Retractable",
     "ecm": "sketches.countmin.ecm.Ecm",
     "kll": "sketches.kll.kll.Kll",

@@ -28,7 +28,7 @@ def ecm_width(question: Question, built: Built) -> float:
     """The width to expect of `ecm`."""
     parameters = _parameters(built)
     blurred = _blurred(question, built, parameters)
-    aggregate, share = question.aggregate, measured_share(question)
+    aggregate, share = question.aggregate, measured_share(question, built.share)
     if aggregate in ("sum", "count") and not question.where:
         return blurred
     if aggregate in ("self-join", "inner-product"):

@@ -52,6 +52,7 @@ class Decay(ABC):
     parameters: ClassVar[dict[str, Parameter]] = {}
     decay_class: DecayClass  # what guarantees depend on
     horizon: float = math.inf  # the age in seconds from which f is exactly 0
+    log_convex: ClassVar[bool] = False  # known to be: f(x)/f(x + w) then never rises with x, whatever w is
     _reach: ClassVar[float] = sys.float_info.max  # the oldest age at which f may be evaluated
 
     def __init_subclass__(cls) -> None:

@@ -34,6 +34,7 @@ class NoDecay(Decay):
 
     name = "none"
     decay_class = DecayClass.NONE
+    log_convex = True
 
     def _cut(self, window: float) -> Decay:
         return Window(window)
@@ -90,6 +91,7 @@ class ExponentialDecay(Decay):
     half_life: float
     name, parameters = "exp", {"half_life": DURATION}
     decay_class = DecayClass.EXPONENTIAL
+    log_convex = True
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -117,6 +119,7 @@ class Polynomial(Decay):
     unit: float
     name, parameters = "poly", {"alpha": ALPHA, "unit": DURATION}
     decay_class = DecayClass.CONVERGING
+    log_convex = True
 
     def _weights(self, ages: Floats) -> Floats:
         return np.exp(-self.alpha * np.log1p(ages / self.unit))
@@ -198,6 +201,7 @@ class Logarithmic(Decay):
     unit: float
     name, parameters = "log", {"unit": DURATION}
     decay_class = DecayClass.CONVERGING
+    log_convex = True
 
     def _weights(self, ages: Floats) -> Floats:
         return 1.0 / (1.0 + np.log1p(ages / self.unit))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sketches.arrays import Floats, Levels, Words, frozen
 from sketches.compiled import njit
 from sketches.digests.dyadic_forest import CODE_BITS
-from sketches.digests.dyadic_tree import PATHS_FORMAT, fold
+from sketches.digests.dyadic_tree import ALL, PATHS_FORMAT, fold
 from sketches.digests.tallies import changes, mask_of, steps_of, unsteps
 from sketches.encoding.envelope import Reader, Writer
 from sketches.encoding.packing import unzigzag, zigzag
@@ -82,7 +82,7 @@ class Masses:
         if len(self.mass) < 2:
             return self
         bounds, none = np.array([0, len(self.mass)], np.int64), np.zeros(1)
-        code, height = fold(bounds, self.code, self.height, self.mass, self.mass, none, none, CODE_BITS, share, False)
+        code, height = fold(bounds, self.code, self.height, self.mass, self.mass, none, none, CODE_BITS, share, ALL)
         return Masses.merged([replace(self, code=code, height=height)])
 
     def saved(self, counters: int) -> Masses:

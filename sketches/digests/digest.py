@@ -6,11 +6,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sketches.arrays import Ints
 from sketches.digests.dyadic_forest import Forest, Shape
 from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.forest_bytes import read_forest, write_forest
@@ -82,6 +83,8 @@ class Digest(Sketch):
 
     merged_to_answer: ClassVar[bool] = False
     valued: ClassVar[bool]  # whether values are kept, or times alone
+    of_itself: ClassVar[bool] = False  # whether widths are relative to the answer, also where it is of a part
+    settings: ClassVar[type[DigestParameters]] = DigestParameters
 
     parameters: DigestParameters
     forest: Forest = field(repr=False)
@@ -101,7 +104,7 @@ class Digest(Sketch):
         return cls._of(events, DigestParameters.of(epsilon, span, unit, seed))
 
     @classmethod
-    def _of(cls, events: Events, parameters: DigestParameters) -> Self:
+    def _of(cls, events: Events, parameters: Any) -> Self:
         codes = codes_of(events.values, events.kind) if cls.valued else None
         forest = Forest.build(events, codes, cls._shape(parameters))
         kind = events.kind if cls.valued else Kind.INTEGER
@@ -109,7 +112,7 @@ class Digest(Sketch):
 
     @classmethod
     @abstractmethod
-    def _shape(cls, parameters: DigestParameters) -> Shape:
+    def _shape(cls, parameters: Any) -> Shape:
         """How much the ranges of the family's trees may carry."""
 
     @classmethod
@@ -141,7 +144,7 @@ class Digest(Sketch):
         seen = mergeable(sketches) or sketches[:1]
         first, parameters = seen[0], seen[0].parameters
         forest = Forest.joined([sketch.forest for sketch in seen])
-        begin, end = forest.times(parameters.span)
+        begin, end = (np.concatenate(ends) for ends in zip(*(sketch._times() for sketch in seen), strict=True))
         order = np.lexsort((end, begin))
         fresh = np.ones(len(order), bool)
         fresh[1:] = (np.diff(begin[order]) != 0) | (np.diff(end[order]) != 0)
@@ -163,7 +166,12 @@ class Digest(Sketch):
             count=count,
             weight=forest.weight.astype(np.float64),
             width=first._width,
+            of_itself=cls.of_itself,
         )
+
+    def _times(self) -> tuple[Ints, Ints]:
+        """Between which times each mass came."""
+        return self.forest.times(self.parameters.span)
 
     @cached_property
     def masses(self) -> RangedMasses:
@@ -186,7 +194,7 @@ class Digest(Sketch):
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Self:
-        parameters = DigestParameters.from_bytes(envelope.parameters, envelope.seed)
+        parameters = cls.settings.from_bytes(envelope.parameters, envelope.seed)
         reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
         forest = read_forest(reader, cls._shape(parameters))

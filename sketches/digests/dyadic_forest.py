@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Ints, Levels, Words, frozen
-from sketches.digests.dyadic_tree import cover_points, fold
+from sketches.digests.dyadic_tree import ALL, RIGHT, cover_points, fold
 from sketches.digests.tallies import by_group, by_range, changes, grouped, mask_of, numbers, ordered, runs, tally
 from sketches.errors import WaneError
 from sketches.events import Events
@@ -25,7 +25,7 @@ MOST: Final = 1 << 62  # events, or their weight, in one sketch
 _DENSE: Final = 4  # a table over all times of an interval pays while it has at most so many entries an event
 
 
-def _refuse_too_much(masses: Ints) -> None:
+def refuse_too_much(masses: Ints) -> None:
     """Masses are added up as whole numbers of 64 bits."""
     if masses.sum(dtype=np.float64) > MOST:
         raise WaneError("the events of a sketch must not number or weigh more than 2^62 in all")
@@ -44,18 +44,26 @@ class Shape:
     span: int  # times in an interval
     time_share: float
     value_share: float | None  # None: values are not kept
+    value_of: int = ALL  # of what a range of values may carry a share
+    blocks: bool = False  # whether a range of time may be as long as many intervals
 
     @property
     def top(self) -> int:
         """The height of an interval's tree."""
         return (self.span - 1).bit_length()
 
+    @property
+    def highest(self) -> int:
+        """The height of the longest range of time."""
+        return self.top + (MOST // 2 // self.span).bit_length() - 1 if self.blocks else self.top
+
 
 @dataclass(frozen=True, slots=True)
 class Forest:
     """Rows in the order of interval, time range, value range, each by its start and the wider before the narrower.
 
-    Times are counted from the start of their interval. Where values are not kept, codes are 0.
+    Times are counted from the start of their interval. Where values are not kept, codes are 0. A range that is higher
+    than an interval is of several: it starts at 0 of the first of them.
     """
 
     interval: Ints
@@ -80,7 +88,7 @@ class Forest:
         if len(events) == 0:
             return cls.empty()
         weights = events.weights if events.weights is not None else np.empty(0, np.int64)
-        _refuse_too_much(weights)
+        refuse_too_much(weights)
         interval = np.floor_divide(events.times, shape.span)
         points = (events.times - interval * shape.span).view(np.uint64)
         order = np.empty(0, np.int64)
@@ -96,7 +104,7 @@ class Forest:
             trees, bounds, distinct, counts, sums = grouped(
                 frozen(interval[order]), frozen(points[order]), frozen(ordered(weights, order))
             )
-        starts, heights, belongs = cover_points(bounds, distinct, counts, sums, shape.top, shape.time_share, True)
+        starts, heights, belongs = cover_points(bounds, distinct, counts, sums, shape.top, shape.time_share, RIGHT)
         node_tree = np.zeros(len(starts), np.int64)
         node_tree[belongs] = np.repeat(np.arange(len(trees)), np.diff(bounds))
         if codes is None:
@@ -110,24 +118,39 @@ class Forest:
         else:
             node = np.empty(len(events), np.int64)
             node[order] = belongs[numbers(frozen(interval[order]), frozen(points[order]))]
+        return cls.laid(trees[node_tree], starts, heights, node, codes, weights, shape)
+
+    @classmethod
+    def laid(
+        cls, interval: Ints, start: Words, height: Levels, node: Ints, codes: Words, weights: Ints, shape: Shape
+    ) -> Forest:
+        """The values of events in ranges of time: `node` has the range of each event, `weights` nothing where all weigh
+        1."""
         inside = by_group(node, codes)
         nodes, limits, values, counts, sums = grouped(
             frozen(node[inside]), frozen(codes[inside]), frozen(ordered(weights, inside))
         )
         assert shape.value_share is not None
-        code, code_height, cell = cover_points(limits, values, counts, sums, CODE_BITS, shape.value_share, False)
+        code, code_height, cell = cover_points(
+            limits, values, counts, sums, CODE_BITS, shape.value_share, shape.value_of
+        )
         total, mass = by_range(cell, len(code), counts, sums)
         owner = np.empty(len(code), np.int64)
         owner[cell] = np.repeat(nodes, np.diff(limits))
-        return cls(trees[node_tree[owner]], starts[owner], heights[owner], code, code_height, total, mass).gathered()
+        return cls(interval[owner], start[owner], height[owner], code, code_height, total, mass).gathered()
 
     @classmethod
     def merged(cls, parts: Sequence[Forest], shape: Shape) -> Forest:
         """All parts' masses in one forest, which keeps to the same shares."""
+        return cls.summed(parts).gathered()._folded(shape)
+
+    @classmethod
+    def summed(cls, parts: Sequence[Forest]) -> Forest:
+        """All parts' masses side by side; refuses more than can be added up."""
         joined = cls.joined(parts)
-        _refuse_too_much(joined.count)
-        _refuse_too_much(joined.weight)
-        return joined.gathered()._folded(shape)
+        refuse_too_much(joined.count)
+        refuse_too_much(joined.weight)
+        return joined
 
     def knowing(self, shape: Shape, count: int, weight: int) -> Forest:
         """The same masses, folded further, where so many events came in later intervals, of such a weight.
@@ -149,7 +172,7 @@ class Forest:
 
     def _folded(self, shape: Shape, more: tuple[int, int] | None = None) -> Forest:
         rows = self._folded_in_time(shape, more)
-        return rows if shape.value_share is None else rows._folded_in_value(shape.value_share)
+        return rows if shape.value_share is None else rows.folded_in_value(shape.value_share, shape.value_of)
 
     @classmethod
     def joined(cls, parts: Sequence[Forest]) -> Forest:
@@ -196,32 +219,34 @@ class Forest:
             later_weights,
             max(shape.top, 1),
             shape.time_share,
-            True,
+            RIGHT,
         )
         if (height == self.height[first]).all():
             return self
         lengths = np.diff(np.append(first, len(self)))
         return replace(self, start=np.repeat(start, lengths), height=np.repeat(height, lengths)).gathered()
 
-    def _folded_in_value(self, most: float) -> Forest:
+    def folded_in_value(self, most: float, of: int) -> Forest:
         """The same of values, in every range of time."""
         if len(self) < 2:
             return self
         bounds = np.append(changes((self.interval, self.start, self.height)), len(self))
         none = np.zeros(len(bounds) - 1, np.int64)
         code, height = fold(
-            bounds, self.code, self.code_height, self.count, self.weight, none, none, CODE_BITS, most, False
+            bounds, self.code, self.code_height, self.count, self.weight, none, none, CODE_BITS, most, of
         )
         if (height == self.code_height).all():
             return self
         return replace(self, code=code, code_height=height).gathered()
 
     def times(self, span: int) -> tuple[Ints, Ints]:
-        """The first and the last time of each row's range, both within its interval."""
-        begin = self.interval * span
-        width = (np.int64(1) << self.height.astype(np.int64)) - 1
+        """The first and the last time of each row's range, both within its interval or intervals."""
+        top = (span - 1).bit_length()
+        begin, height = self.interval * span, self.height.astype(np.int64)
+        width = (np.int64(1) << np.minimum(height, top)) - 1
         first = self.start.view(np.int64)
-        return begin + first, begin + np.minimum(first + width, span - 1)
+        more = span * ((np.int64(1) << np.maximum(height - top, 0)) - 1)  # of further intervals
+        return begin + first, begin + np.minimum(first + width, span - 1) + more
 
     def code_mask(self) -> Words:
         """How far each row's range of codes reaches beyond its first."""

@@ -7,8 +7,9 @@ it becomes a certain upper bound U(x). The error at x is the mass of the nodes o
 
 Paper C keeps one tree for every count threshold 2^j, and paper D one histogram for every level. Each of these holds the
 most recent ranges only, and a question reads the finest one that is complete. Here a range is kept once, as coarse as
-the finest complete level would keep it. A node may carry a share of the mass right of it (`suffix`, for times), or of
-all mass (for values). Both are sums over events, so if two trees keep to their shares, their union does too. Merging
+the finest complete level would keep it. A node may carry a share of the mass right of it (`RIGHT`, for times), of all
+mass (`ALL`, for values), or of the mass right of it and of the mass left of it, whichever is less (`EITHER`, for values
+whose rare ends count). All are sums over events, so if two trees keep to their shares, their union does too. Merging
 costs no accuracy (C §7.1), however often and in whatever order it is done.
 
 What a path may carry, over what a coordinate has right of it with its own path included:
@@ -25,7 +26,8 @@ right of more coordinates than before, so every U stays as large as it was. As 1
 
     cut(x) ≤ (2/K)·U(x) = (2/K)·(L(x) + cut(x))
 
-and K = 2(1 + ε)/ε makes cut(x) ≤ ε·L(x). (Before format 8 a path carried 2/K at the most: 1/K as laid and, each node
+and K = 2(1 + ε)/ε makes cut(x) ≤ ε·L(x). The same holds of the mass left of x, with all signs turned round, where a
+node keeps to its share of that too. (Before format 8 a path carried 2/K at the most: 1/K as laid and, each node
 alone, 1/(H·K) as folded. Such trees merge with those of today, and the last line holds.)
 
 Where a range is not taken, the ranges above it carry at most what the next height allows, so the mass in it exceeds
@@ -49,6 +51,11 @@ PATHS_FORMAT: Final = 8  # the first in which what may be folded is a matter of 
 _CAUTION: Final = 1.0 - 1e-12  # a share is computed in floating point; this takes off what rounding could add
 _DEEPEST: Final = 2 * 65 + 1  # ranges that wait at a time: two for each height
 _FOLDED: Final = 0.375  # θ: how much wider than those of one batch merged trees may be
+
+# Of what a node may carry a share.
+ALL: Final = 0
+RIGHT: Final = 1
+EITHER: Final = 2
 
 
 def compression_factor(epsilon: float) -> float:
@@ -77,13 +84,14 @@ def end_of(start: np.uint64, height: int) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def cover_points(
-    bounds: Ints, points: Words, counts: Mass, weights: Mass, tree_height: int, factor: float, suffix: bool
+    bounds: Ints, points: Words, counts: Mass, weights: Mass, tree_height: int, factor: float, of: int
 ) -> tuple[Words, Levels, Ints]:
     """Cover groups of sorted distinct points by as few ranges as the shares allow.
 
     Gives the starts and heights of the ranges, and the range of each point. A range takes in points, from the right,
-    while its count and its weight are both at most 1/factor of what is right of it (or of all, without `suffix`). It is
-    no wider than its points need. A range of a single point may carry any mass, because it causes no error.
+    while its count and its weight are both at most 1/factor of what it may carry a share `of`: what is right of it, or
+    all, or the lesser of what is right and left of it. It is no wider than its points need. A range of a single point
+    may carry any mass, because it causes no error.
     """
     rows = len(points)
     starts, heights, range_of = np.empty(rows, np.uint64), np.empty(rows, np.uint8), np.empty(rows, np.int64)
@@ -92,15 +100,19 @@ def cover_points(
         first, last = bounds[group], bounds[group + 1] - 1
         right_count, right_weight = counts[first] * 0, weights[first] * 0
         count_share, weight_share = 0.0, 0.0
-        if not suffix:
-            count_share = counts[first : last + 1].sum() / factor * _CAUTION
-            weight_share = weights[first : last + 1].sum() / factor * _CAUTION
+        all_counts, all_weights = counts[first : last + 1].sum(), weights[first : last + 1].sum()
+        if of == ALL:
+            count_share = all_counts / factor * _CAUTION
+            weight_share = all_weights / factor * _CAUTION
         start_right = np.uint64(0)
         at = last
         while at >= first:
-            if suffix:
+            if of != ALL:
                 count_share = right_count / factor * _CAUTION
                 weight_share = right_weight / factor * _CAUTION
+            if of == EITHER:  # c ≤ (rest - c)/K of what is left of it, where the rest is all but what is right of it
+                count_share = min(count_share, (all_counts - right_count) / (factor + 1.0) * _CAUTION)
+                weight_share = min(weight_share, (all_weights - right_weight) / (factor + 1.0) * _CAUTION)
             height, low, count, weight = _widest_range(
                 points, counts, weights, first, at, tree_height, count_share, weight_share, at < last, start_right
             )
@@ -164,7 +176,7 @@ def fold(
     later_weights: Mass,
     tree_height: int,
     factor: float,
-    suffix: bool,
+    of: int,
 ) -> tuple[Words, Levels]:
     """Where each node's mass goes: the start and height of its own range, or of the ancestor that takes it in.
 
@@ -193,9 +205,12 @@ def fold(
             count = above + (count_before[high] - count_before[low])
             weight = above_weight + (weight_before[high] - weight_before[low])
             of_count, of_weight = all_counts, all_weights
-            if suffix:
+            if of != ALL:
                 of_count = count + (count_before[end] - count_before[high]) + later_counts[group]
                 of_weight = weight + (weight_before[end] - weight_before[high]) + later_weights[group]
+            if of == EITHER:  # the ranges above come before those that they hold
+                of_count = min(of_count, count_before[high] - count_before[begin])
+                of_weight = min(of_weight, weight_before[high] - weight_before[begin])
             if count <= share * of_count and weight <= share * of_weight:
                 to_start[low:high], to_height[low:high] = start, height
                 continue

@@ -19,7 +19,7 @@ from sketches.arrays import Floats, Ints, Words
 from sketches.decay import Decay
 from sketches.digests.decayed_masses import LEAST_MASS, MOST_MASS, Masses, by_code, read_masses, write_masses
 from sketches.digests.dyadic_forest import CODE_BITS
-from sketches.digests.dyadic_tree import PATHS_FORMAT, cover_points
+from sketches.digests.dyadic_tree import ALL, PATHS_FORMAT, cover_points
 from sketches.digests.expected_widths import exponential_width
 from sketches.digests.ranged_masses import RangedMasses
 from sketches.digests.tallies import mask_of
@@ -156,7 +156,7 @@ class Exponential(Sketch):
             masses = Masses(code, single, mass, total, 0.0, len(events)).saved(parameters.counters)
         else:
             bounds = np.array([0, len(code)], np.int64)
-            start, height, belongs = cover_points(bounds, code, mass, mass, CODE_BITS, parameters.share, False)
+            start, height, belongs = cover_points(bounds, code, mass, mass, CODE_BITS, parameters.share, ALL)
             if least:
                 whole = belongs[coarse]
                 height[whole] = np.maximum(height[whole], least)

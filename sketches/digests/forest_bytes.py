@@ -103,8 +103,10 @@ def _read_times(reader: Reader, nodes: int, shape: Shape) -> tuple[Ints, Words, 
         raise CorruptError("times lie outside the range of times")
     start = unsteps(unzigzag(reader.column(nodes)))
     height = reader.column(nodes)
-    if height.max() > shape.top or start.max() >= shape.span or (start & mask_of(height)).any():
+    if height.max() > shape.highest or start.max() >= shape.span or (start & mask_of(height)).any():
         raise CorruptError("a range of time does not lie in its interval, or is not dyadic")
+    if shape.blocks and (interval & mask_of(np.maximum(height, shape.top) - np.uint64(shape.top)).view(np.int64)).any():
+        raise CorruptError("a range of several intervals is not dyadic")
     return interval, start, height
 
 

@@ -72,7 +72,8 @@ class MassBounds:
     """Masses by range of time (`node`) and range of codes (`low` to `high`); no codes: nothing is known of values.
 
     `width` is how wide an answer is at the most, of what, as of the newest event or later; None: nobody knows
-    before. `rounding` is what masses may be off by.
+    before. It is relative to the whole decayed sum or, `of_itself`, to the answer. `rounding` is what masses may be off
+    by.
     """
 
     family: str
@@ -87,6 +88,7 @@ class MassBounds:
     count: Floats
     weight: Floats
     width: Callable[[Question], float | None]
+    of_itself: bool = False
     kept: Counting | None = None  # which of the two is kept, where count and weight are the same; None: both
     single: Floats | None = None  # how much of a box one value can have; None: all of it
     rounding: float = 0.0

@@ -38,10 +38,14 @@ def stated(held: MassBounds, question: Question, moments: Ints, limits: Limits, 
         error = known if rank_error is None else _largest(rank_error, counts)
         said = "" if error is None else rank_within(error, _whole(question))
     else:
-        measured = _largest(_widths(held, question, moments, lower, upper), counts)
+        whole, measured = "the answer", None
+        if held.of_itself:
+            measured = _largest(_relative(lower, upper, lower), counts)
+        if measured is None:
+            whole, measured = _whole(question), _largest(_widths(held, question, moments, lower, upper), counts)
         kept = known is not None and measured is not None and measured <= known * _DOUBT
         width = known if kept else measured
-        said = "" if width is None else wide(width, _whole(question))
+        said = "" if width is None else wide(width, whole)
     return clauses(NEVER_OUTSIDE, said, ROWS)
 
 
@@ -69,6 +73,10 @@ def _widths(held: MassBounds, question: Question, moments: Ints, lower: Floats, 
         return None  # a share among the events that satisfy a predicate
     else:
         whole = np.ones(len(lower))
+    return _relative(lower, upper, whole)
+
+
+def _relative(lower: Floats, upper: Floats, whole: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         return np.where(upper > lower, (upper - lower) / whole, 0.0)
 

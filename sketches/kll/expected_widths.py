@@ -25,7 +25,7 @@ def kll_width(question: Question, built: Built) -> float:
         return blurred
     missing = 1.0 - question.confidence if question.confidence is not None else built.delta
     chance = 2.0 * float(ndtri(1.0 - missing / 2.0)) / NORMAL_99 * built.epsilon * _gathered(faded, built.epsilon)
-    share, left = measured_share(question), restricted_share(question)
+    share, left = measured_share(question, built.share), restricted_share(question)
     if question.aggregate in ("range-sum", "correlated-sum", "correlated-count", *_COUNTED):
         return chance / max(share * left, 1e-9) + blurred
     return min(1.0, chance + 2.0 * share * (1.0 - share) * blurred)

@@ -58,7 +58,7 @@ def integral_width(question: Question, built: Built) -> float:
     wide = 2.0 * built.epsilon * (2.0 if question.threshold is not None else 1.0)
     left, aggregate = restricted_share(question), question.aggregate
     if aggregate in ("sum", "count") or aggregate.endswith(("-sum", "-count")):
-        return wide / (left * measured_share(question))
+        return wide / (left * measured_share(question, built.share))
     return min(1.0, wide * (2.0 / left if question.where else 1.0))
 
 
@@ -73,7 +73,7 @@ def width(question: Question, built: Built, variance: float, there: float, left:
     z = -float(ndtri(delta / 2.0))
     few = _UNSEEN
     variance, left = variance / restricted_share(question), left / restricted_share(question)
-    share = measured_share(question)
+    share = measured_share(question, built.share)
     aggregate = question.aggregate
     if aggregate in ("self-join", "inner-product"):
         if aggregate == "self-join":

@@ -1,8 +1,8 @@
 """Which stored family answers: the one whose interval will be the narrowest, by what is stored and never by an answer.
 
-The narrowest of several random intervals covers less often than each of them says, so nothing here looks at an answer.
-How wide an interval to expect a family says itself (`sketches.family.Sketch.promise`), from its settings and from the
-totals of the epochs (`sketches.holdings`); all say the width of the same thing, so that they compare.
+The narrowest of several random intervals covers less often than each of them says, so nothing here looks at an answer
+in which chance has a part. How wide an interval to expect a family says itself (`sketches.family.Sketch.promise`), from
+its settings and from the totals of the epochs (`sketches.holdings`); all say the width of the same thing.
 
 A stream forgives repeated rows or counts them, by its setting. A family that does the other answers only when asked by
 name, or where the stream is known to have no repeats: adding a family must not change the question.
@@ -10,6 +10,7 @@ name, or where the stream is known to have no repeats: adding a family must not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
@@ -22,12 +23,16 @@ from sketches.holdings import Holdings
 from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
-from store.serving.catalogue import StoredStream
+from store.serving.cached_reads import CachedReads
+from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.epoch_holdings import holdings_of
+from store.serving.opened_streams import OpenedReads
 
 TIE: Final = 1.1  # times the narrowest: within that, bounds that never fail come first
 _ROUNDING: Final = 1e-9  # an interval this wide is a point but for rounding
 _POINTS: Final = 5  # of a chart, at which widths are compared
+_TAILS: Final = frozenset({"correlated-sum", "correlated-count", "correlated-mean", "selectivity"})
+_LEAST: Final = 1e-6  # a share of nothing is taken for a small one
 _SHARES: Final = frozenset({"selectivity", "rank", "frequency", "range-frequency", "heavy-hitters"})
 
 
@@ -61,8 +66,10 @@ def pick(
     other: Sequence[str] = (),
     *,
     curves: bool = False,
+    share: float | None = None,
 ) -> Picked:
-    """The family and why; `sources` are those that are asked, `other` the second side of an inner product.
+    """The family and why; `sources` are those that are asked, `other` the second side of an inner product, `share` is
+    what lies beyond the question's threshold, where that is known.
 
     `curves`: a whole curve is wanted, so a family that has none comes in only where no other answers.
     """
@@ -86,7 +93,7 @@ def pick(
     holdings = holdings_of(held, held.sources if sources is None else sources), holdings_of(held, other)
     found: dict[str, _Candidate] = {}
     for name in known:
-        if name not in apart and (one := _candidate(held, question, name, times, holdings)):
+        if name not in apart and (one := _candidate(held, question, name, times, holdings, share)):
             found[name] = one
     if curves and any(FAMILIES[name].abilities.curves for name in found):
         found = {name: one for name, one in found.items() if FAMILIES[name].abilities.curves}
@@ -103,6 +110,34 @@ def pick(
     others = ", ".join(f"{name} {_words(found[name].promise, question)}" for name in found if name != best)
     expected = f"the narrowest interval to expect: {_words(found[best].promise, question, measure=True)}"
     return Picked(best, f"{expected} (others: {others}){left_out}", found[best].at_ends)
+
+
+def tail_share(
+    reads: CachedReads | OpenedReads,
+    catalogue: Catalogue,
+    held: StoredStream,
+    sources: Sequence[str],
+    question: Question,
+) -> float | None:
+    """Which share of what counts lies beyond a question's threshold; None where no stored family is certain of it.
+
+    Whether a relative error is narrower than an additive one depends on that share alone. What a certain family says of
+    it follows from the events, not from chance: so does the pick, and the intervals of the others hold as often as
+    before.
+    """
+    if question.tau is None or question.threshold is not None or question.aggregate not in _TAILS or question.fields:
+        return None
+    sure = [name for name in held.sketches if name in FAMILIES and FAMILIES[name].abilities.tells_tails]
+    sure = [name for name in sure if answers_by_itself(held, name) and not held.lacks_epochs(name)]
+    if not sure or len(held.sketches) < 2:
+        return None
+    selection, _ = reads.selection((held.name, tuple(sources), sure[0]), catalogue)
+    try:
+        shares = Question("selectivity", question.decay, question.as_of, tau=question.tau)
+        found = selection.askable.answer(shares).value if selection.askable is not None else math.nan
+    except UnanswerableError:
+        return None
+    return None if math.isnan(found) else max(found, _LEAST)
 
 
 def _narrowest(held: StoredStream, found: Mapping[str, _Candidate]) -> str:
@@ -164,7 +199,12 @@ def _advice(held: StoredStream, apart: list[str]) -> str:
 
 
 def _candidate(
-    held: StoredStream, question: Question, name: str, times: Times, holdings: tuple[Holdings, Holdings]
+    held: StoredStream,
+    question: Question,
+    name: str,
+    times: Times,
+    holdings: tuple[Holdings, Holdings],
+    share: float | None,
 ) -> _Candidate | None:
     own = held.described.get(name)
     seconds = held.epoch * held.unit.numerator / held.unit.denominator
@@ -173,7 +213,7 @@ def _candidate(
     stream = holdings_of(held, held.sources)
     settings = own if isinstance(own, Mapping) else {}
     built = Built(
-        settings, held.described, seconds, held.weighted, here, joined, stream, held.beginnings.get(name, b"")
+        settings, held.described, seconds, held.weighted, here, joined, stream, held.beginnings.get(name, b""), share
     )
     family = FAMILIES[name]
     at_ends = times is not Times.NOW and not family.abilities.past

@@ -29,7 +29,7 @@ from store.serving import sql
 from store.serving.cached_reads import CachedReads
 from store.serving.catalogue import Catalogue, StoredStream, check_known
 from store.serving.opened_streams import OpenedReads
-from store.serving.planner import Times, pick
+from store.serving.planner import Times, pick, tail_share
 from store.serving.provenance import Answer, Provenance
 from store.serving.resolving import (
     above_any_threshold,
@@ -365,7 +365,9 @@ class Store:
         before = asked.as_of is not None and newest is not None and asked.as_of < newest
         times = Times.MANY if past else Times.PAST if before else Times.NOW
         there = [] if other is None or other not in held.sources else [other]
-        return Plan(held, chosen, asked, question, pick(held, asked, family, times, chosen, there, curves=curves))
+        share = None if family is not None or past else tail_share(self._reads, catalogue, held, chosen, asked)
+        picked = pick(held, asked, family, times, chosen, there, curves=curves, share=share)
+        return Plan(held, chosen, asked, question, picked)
 
     def kind(self, stream: str) -> Kind | None:
         """What the values of a stream are; None where no sketch knows."""

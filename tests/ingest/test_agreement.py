@@ -37,11 +37,11 @@ START = 1_700_000_400  # the beginning of an epoch
 SPAN = 3_600
 STEP = 0.25
 HALF_LIFE = 600
-KEPT = ("sample", "integral", "histogram", "qdigest", "exponential", "ecm", "retractable")
+KEPT = ("sample", "integral", "histogram", "qdigest", "exponential", "wbmh", "ecm", "retractable")
 FIXED = "".join(
     f'[streams.calls.{family}]\ndecay = "exp:half_life=10m"\n' for family in ("integral", "exponential", "retractable")
 )
-DOMAIN = "[streams.calls.ecm]\nbits = 8\n"
+DOMAIN = '[streams.calls.ecm]\nbits = 8\n[streams.calls.wbmh]\ndecay = "poly:alpha=1,unit=5m"\n'
 DECAYS = ("exp:half_life=10m", "exp:half_life=10m", "window:15m", "none", "last:400", "poly:alpha=1,unit=5m")
 
 

@@ -19,6 +19,7 @@ from sketches.digests.decayed_masses import Masses
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
+from sketches.digests.wbmh import Wbmh
 from sketches.registry import FAMILIES, load
 from store import Answer, Store
 from tests.support.oracle import Oracle
@@ -154,6 +155,42 @@ def test_small_epochs_are_as_one_machine_builds_them(
         for column in dataclasses.fields(Masses):  # but for the rounding of scaled and added masses
             one, other = (getattr(sketch.masses, column.name) for sketch in (here, there))
             np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_one_sketch_of_a_source_grows_with_every_run(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever tasks and runs bring, in whatever order: one payload a source, whose tails are as narrow as promised."""
+    rows = STREAMS["late"](6_000, 5).distinct()
+    fading = "poly:alpha=1,unit=1m"
+    settings = configure(
+        tmp_path, f'unique = true\nfamilies = ["sample", "wbmh"]\n[streams.calls.wbmh]\ndecay = "{fading}"\n'
+    )
+    for number, part in enumerate(rows.split(3, 6)):
+        write(tmp_path / f"raw/{number}.parquet", part, group=500)
+        assert ingest(settings, spark).outcomes[0].rows == len(part)
+    found = {key: payload for key, payload in stored(settings).items() if key[-1] == "wbmh"}
+    assert set(found) == {("north", 0, "wbmh"), ("south", 0, "wbmh")}
+    for source in SOURCES:
+        alone = rows_of(rows, [source])
+        events = Events.of(alone.ids, alone.t, alone.v, alone.w)
+        one, other = load(found[source, 0, "wbmh"]), Wbmh.build(events, decay=fading, epsilon=EPSILON, span=EPOCH)
+        assert isinstance(one, Wbmh)
+        assert (one.parameters, one.blocks) == (other.parameters, other.blocks)
+    store = Store(settings.store)
+    for sources in ([], ["north"]):
+        oracle = Oracle(rows_of(rows, sources or SOURCES))
+        for tau in (100, 900, 990):
+            question = Question("correlated-sum", fading, int(rows.t.max()), tau=tau)
+            answer = store.ask("calls", question, sources=sources, family="wbmh")
+            exact = oracle.answer(question)
+            assert answer.provenance.complete
+            assert answer.estimate.lower <= exact * (1 + 1e-9)
+            assert exact <= answer.estimate.upper * (1 + 1e-9)
+            assert answer.estimate.upper - answer.estimate.lower <= EPSILON * exact * (1 + 1e-9)
+    query = ["query", "--store", str(settings.store), "--stream", "calls", "--aggregate", "correlated-count"]
+    assert main([*query, "--tau", "990", "--decay", fading, "--family", "wbmh"]) == 0
+    assert "of the answer wide" in capsys.readouterr().out
 
 
 def test_the_command_line_asks_a_family(

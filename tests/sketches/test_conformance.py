@@ -14,6 +14,7 @@ from sketches.countmin.retractable import Retractable
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
+from sketches.digests.wbmh import Wbmh
 from sketches.kll.kll import Kll
 from sketches.sampling.epoch_sample import EpochSample
 from sketches.sampling.integral import Integral
@@ -124,6 +125,15 @@ FAMILIES = [
         {"epsilon": 0.3, "span": 900},
         tuple(one for one in EVERYTHING if one.aggregate in QDigest.abilities.aggregates and not one.of_value),
         tuple(one for one in OF_KEYS if one.aggregate in QDigest.abilities.aggregates),
+        random=False,
+        **COUNTED,
+    ),
+    Family(
+        "wbmh",
+        Wbmh.build,
+        {"epsilon": 0.2, "span": 600, "decay": FADING},
+        {"epsilon": 0.3, "span": 900, "decay": "log:unit=1m"},
+        tuple(one for one in EVERYTHING if Wbmh.abilities.include(one)),
         random=False,
         **COUNTED,
     ),

@@ -28,6 +28,7 @@ from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
+from sketches.digests.wbmh import Wbmh
 from sketches.encoding.envelope import FORMAT_VERSION, open_envelope
 from sketches.family import Sketch
 from sketches.fields import FieldKind
@@ -197,6 +198,25 @@ def exponential_keys() -> Exponential:
     found = exponential(500, 0.3, lambda v: labels[v % 6])
     assert found.masses.astray > 0.0
     return found
+
+
+def wbmh(values: Callable[[np.ndarray], Any], seed: int) -> Wbmh:
+    found: Wbmh = merged(
+        1200,
+        lambda events: Wbmh.build(events, decay="poly:alpha=1.5,unit=1m", epsilon=0.7, span=100, seed=seed),
+        values,
+    )
+    assert found.forest.height.max() > 7, "blocks of several epochs"
+    assert overlapping(found.forest.code, found.forest.code_height), "folded in value"
+    return found
+
+
+def wbmh_integers() -> Wbmh:
+    return wbmh(lambda v: v, 61)
+
+
+def wbmh_floats() -> Wbmh:
+    return wbmh(lambda v: v / 8 - 20.0, 62)
 
 
 def ecm_aggregated() -> Ecm:
@@ -461,6 +481,8 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "qdigest-integers": (qdigest_integers, NUMBERS),
     "qdigest-floats": (qdigest_floats, NUMBERS),
     "qdigest-keys": (qdigest_keys, KEYS),
+    "wbmh-integers": (wbmh_integers, NUMBERS),
+    "wbmh-floats": (wbmh_floats, NUMBERS),
     "exponential-numbers": (exponential_numbers, FADED),
     "exponential-keys": (exponential_keys, FADED_KEYS),
     "ecm-aggregated": (ecm_aggregated, KEYS),
@@ -492,7 +514,7 @@ def golden(name: str) -> Path:
     version = SAMPLE_FORMAT if name.startswith("sample-stream") else FORMAT_VERSION
     if name.startswith("ecm") and name != "ecm-randomised":
         version = ENTRIES_FORMAT
-    if name.startswith(("histogram", "qdigest", "exponential")):
+    if name.startswith(("histogram", "qdigest", "wbmh", "exponential")):
         version = PATHS_FORMAT
     if name.startswith("retractable"):
         version = SIGNED_FORMAT
@@ -629,7 +651,8 @@ def test_golden_sketches_merge_with_new_ones() -> None:
 )
 def test_golden_sketches_that_count_repeats_merge(name: str) -> None:
     """Merged with the same events built today they hold each of them twice, and all of their weight."""
-    old = load((GOLDEN / f"{name}-v1.bin").read_bytes())
+    first = GOLDEN / f"{name}-v1.bin"
+    old = load((first if first.exists() else golden(name)).read_bytes())
     question = asked("sum", decay="exp:half_life=10m", as_of=START + 3600)
     both = load(old.merge(CASES[name][0]()).to_bytes()).answer(question)
     once = old.answer(question)

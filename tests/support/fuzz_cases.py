@@ -210,7 +210,10 @@ def random_settings(rng: Rng, family: str, stream: Stream, unit: TimeUnit) -> di
         kinds = ("none", "window", "exp", "poly", "chordal", "log", "expr", "table", "superexp")
         only = "exp" if family != "integral" else pick(rng, kinds)
         settings["decay"] = random_decay(rng, seconds, len(stream), only=only)
-    if family in ("histogram", "qdigest"):
+    if family == "wbmh":  # slow enough for blocks of time, and asked under any decay
+        kinds = ("none", "poly", "poly", "power", "log", "expr")
+        settings["decay"] = random_decay(rng, duration_of(stream, unit), len(stream), only=pick(rng, kinds))
+    if family in ("histogram", "qdigest", "wbmh"):
         steps = int(stream.t.max() - stream.t.min()) if len(stream) else 0
         settings["span"] = int(np.clip(steps // int(pick(rng, (1, 1, 2, 5, 20))), 1, 2**47))
         if rng.random() < 0.2:
@@ -437,7 +440,9 @@ class Chooser:
         seconds = duration_of(self.stream, self.unit)
         if rng.random() < 0.2 and abilities.past and "decay" not in self.settings:
             return self._in_a_lull()
-        decay = self.settings.get("decay") or random_decay(rng, seconds, len(self.stream), last=abilities.last_events)
+        decay = self.settings.get("decay")
+        if decay is None or (not abilities.fixed_decay and rng.random() < 0.5):
+            decay = random_decay(rng, seconds, len(self.stream), last=abilities.last_events)
         counting = self.settings.get("counting", pick(rng, ("events", "weight")))
         common: dict[str, Any] = {"decay": decay, "counting": counting}
         if rng.random() < 0.65:

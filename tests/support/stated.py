@@ -108,7 +108,7 @@ class Facts:
     def whole(self, words: str) -> float:
         """The exact number that a clause's number is a part of."""
         if words in ("the answer", "the mean"):
-            return max(abs(self.exact.least), abs(self.exact.greatest))
+            return max(abs(self.exact.least), abs(self.exact.greatest)) * self.unit
         if words in ("1", "all that counts"):
             return self.unit if words == "1" else self._masses(self.counted, all_events=True)
         if match := re.fullmatch(r"the (?:product of the|squared) (whole )?decayed (count|weight|sum)s?", words):

@@ -21,7 +21,17 @@ from scipy.sparse.csgraph import maximum_flow
 from sketches import Events
 from sketches.arrays import Ints, Words
 from sketches.digests.dyadic_forest import Forest, Shape
-from sketches.digests.dyadic_tree import PATHS_FORMAT, compression_factor, cover_points, end_of, floor_to, fold
+from sketches.digests.dyadic_tree import (
+    ALL,
+    EITHER,
+    PATHS_FORMAT,
+    RIGHT,
+    compression_factor,
+    cover_points,
+    end_of,
+    floor_to,
+    fold,
+)
 from sketches.digests.forest_bytes import read_forest, write_forest
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError
@@ -429,22 +439,22 @@ def nodes(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, int, int]]]:
     return top, [(start, -height, *found[start, height]) for start, height in sorted(found)]
 
 
-@given(nodes(), st.booleans(), st.sampled_from((1.0, 4.5, 40.0)))
-@settings(max_examples=150)
+@given(nodes(), st.sampled_from((ALL, RIGHT, EITHER)), st.sampled_from((1.0, 4.5, 40.0)))
+@settings(max_examples=200)
 def test_a_range_is_folded_whole_and_within_its_line(
-    tree: tuple[int, list[tuple[int, int, int, int]]], suffix: bool, most: float
+    tree: tuple[int, list[tuple[int, int, int, int]]], of: int, most: float
 ) -> None:
     """Masses go to an ancestor, or nowhere. What takes others in takes all that lies in it, and keeps to its line.
 
     With the ranges above it, which took nothing in, it carries at most (1 + 3(H + 1 - h)/8H)/K of what ends there or
-    beyond: in whole numbers.
+    beyond, of all, or also of what begins there or before: in whole numbers.
     """
     top, rows = tree
     columns = list(zip(*rows, strict=True))
     starts, heights = np.array(columns[0], np.uint64), np.array(columns[1], np.uint8)
     counts, weights = np.array(columns[2], np.int64), np.array(columns[3], np.int64)
     bounds, none = np.array([0, len(rows)], np.int64), np.zeros(1, np.int64)
-    to_starts, to_heights = fold(bounds, starts, heights, counts, weights, none, none, top, most, suffix)
+    to_starts, to_heights = fold(bounds, starts, heights, counts, weights, none, none, top, most, of)
     targets = list(zip(to_starts.tolist(), to_heights.tolist(), strict=True))
     for (start, height, _, _), (to_start, to_height) in zip(rows, targets, strict=True):
         assert height <= to_height <= top
@@ -459,13 +469,15 @@ def test_a_range_is_folded_whole_and_within_its_line(
         line = (1 + Fraction(3 * (top + 1 - height), 8 * top)) / Fraction(most)
         for mass in (columns[2], columns[3]):
             carried = sum(mass[row] for row in (*inside, *above))
-            beyond = sum(m for (s, _, _, _), m in zip(rows, mass, strict=True) if s > end) if suffix else 0
-            assert carried <= line * (carried + beyond if suffix else sum(mass))
+            beyond = sum(m for (s, _, _, _), m in zip(rows, mass, strict=True) if s > end)
+            before = sum(m for (s, h, _, _), m in zip(rows, mass, strict=True) if s + (1 << h) <= start)
+            assert carried <= line * (sum(mass) if of == ALL else carried + beyond)
+            assert of != EITHER or carried <= line * (carried + before)
 
 
-@given(st.data(), st.booleans(), st.sampled_from((2.0, 4.5, 40.0)))
-@settings(max_examples=100)
-def test_covering_lays_disjoint_ranges_within_their_shares(data: st.DataObject, suffix: bool, most: float) -> None:
+@given(st.data(), st.sampled_from((ALL, RIGHT, EITHER)), st.sampled_from((2.0, 4.5, 40.0)))
+@settings(max_examples=150)
+def test_covering_lays_disjoint_ranges_within_their_shares(data: st.DataObject, of: int, most: float) -> None:
     """Every point is in its range, ranges are disjoint, and one of several points carries at most its share."""
     top = data.draw(st.sampled_from((1, 8, 63, 64)))
     edge = st.sampled_from((0, 1, (1 << top) - 1, (1 << top) - 2, 1 << (top - 1)))
@@ -476,7 +488,7 @@ def test_covering_lays_disjoint_ranges_within_their_shares(data: st.DataObject, 
     counts = np.array(data.draw(st.lists(st.integers(1, 9), min_size=size, max_size=size)), np.int64)
     weights = counts * data.draw(st.sampled_from((1, 1 << 38))) + np.arange(size)
     bounds = np.array([0, size], np.int64)
-    starts, heights, belongs = cover_points(bounds, points, counts, weights, top, most, suffix)
+    starts, heights, belongs = cover_points(bounds, points, counts, weights, top, most, of)
     ends = ends_of(starts, heights)
     for point, one in zip(points.tolist(), belongs.tolist(), strict=True):
         assert starts[one] <= point <= ends[one]
@@ -488,8 +500,9 @@ def test_covering_lays_disjoint_ranges_within_their_shares(data: st.DataObject, 
             assert heights[one] == 0
             continue
         for mass in (counts, weights):
-            reference = mass[points > np.uint64(ends[one])] if suffix else mass
-            assert int(mass[inside].sum()) * most <= int(reference.sum())
+            right, left = mass[points > np.uint64(ends[one])], mass[points < starts[one]]
+            assert int(mass[inside].sum()) * most <= int((mass if of == ALL else right).sum())
+            assert of != EITHER or int(mass[inside].sum()) * most <= int(left.sum())
 
 
 @pytest.mark.parametrize("suffix", [True, False])
@@ -507,7 +520,7 @@ def test_rounding_does_not_stretch_a_share(suffix: bool) -> None:
                     continue
                 counts = np.array([count - 1, 1, beyond], np.int64)
                 points, bounds = np.array([0, 1, 9], np.uint64), np.array([0, 3], np.int64)
-                _, heights, belongs = cover_points(bounds, points, counts, counts, 4, most, suffix)
+                _, heights, belongs = cover_points(bounds, points, counts, counts, 4, most, RIGHT if suffix else ALL)
                 fits = count * exactly <= mass
                 tight += not fits and mass / most >= count
                 assert fits or belongs[0] != belongs[1]

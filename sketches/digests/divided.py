@@ -1,0 +1,210 @@
+"""Value division: a digest of values for each block of time, of blocks that grow as they age.
+
+Cohen and Strauss' division of time for one decay, as Cormode, Korn and Tirthapura 2008, §5.2, extend it to any summary
+that merges. One sketch covers a source over all epochs, and its number of blocks grows with the logarithm of time
+under polynomial decay. Which blocks there are follows from the clock alone, the newest event's (`sketches.blocks`); an
+event that comes late joins its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar, Final, Self
+
+import numpy as np
+
+from sketches.arrays import Ints, distinct_sorted
+from sketches.blocks.grid import Blocks, Grid
+from sketches.blocks.reach import regions
+from sketches.decay import Decay, parse_decay
+from sketches.decay.functions import LastEvents
+from sketches.digests.digest import DAY, Digest, DigestParameters
+from sketches.digests.dyadic_forest import Forest, refuse_too_much
+from sketches.digests.tallies import changes
+from sketches.durations import human_duration, parse_duration
+from sketches.encoding.envelope import Envelope, Reader, Writer
+from sketches.encoding.value_codes import codes_of
+from sketches.errors import CorruptError, WaneError
+from sketches.events import Events, Extremes
+from sketches.family import Scope
+from sketches.promise import Built
+from sketches.records import dataclass
+from sketches.refusals import mergeable
+from sketches.units import SECOND, TimeUnit
+
+HISTORY: Final = "3650d"
+MOST_REGIONS: Final = 4096  # a sketch has about twice as many blocks
+
+
+@dataclass(frozen=True, slots=True)
+class DividedParameters(DigestParameters):
+    """Beside the accuracy, the decay that the blocks are made for and for how many seconds it is to be told apart."""
+
+    decay: Decay
+    history: float
+
+    @classmethod
+    def made(
+        cls, epsilon: float, decay: Decay | str, span: int, unit: TimeUnit, seed: int, history: float
+    ) -> DividedParameters:
+        checked = DigestParameters.of(epsilon, span, unit, seed)
+        known = parse_decay(decay) if isinstance(decay, str) else decay
+        if isinstance(known, LastEvents):
+            raise WaneError(f"decay is {known.spec}; blocks of time are made for a decay by age")
+        made = cls(checked.epsilon, checked.span, unit, seed, known, float(history))
+        found = regions(known, made.error, made.history)
+        if found > MOST_REGIONS:
+            parts = "endlessly many" if found == float("inf") else f"{found:,.0f}"
+            raise WaneError(
+                f"decay is {known.spec}: within {human_duration(made.history)} its weight falls by {made.error:.2g} "
+                f"of itself {parts} times, and each time takes two blocks; at most {MOST_REGIONS:,} times are taken. "
+                "Choose a slower decay, a shorter history or a larger epsilon"
+            )
+        return made
+
+    @property
+    def error(self) -> float:
+        """What times may add to an interval, and what values may: both together ε, as (1 + error)² = 1 + ε."""
+        return float(np.sqrt(1.0 + self.epsilon)) - 1.0
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.decay, self.unit, self.span, self.error, self.history)
+
+    def width(self, decay: Decay, oldest_age: int) -> float:
+        """How wide an interval is at the most, of the answer, under a decay that may be another one: Lemma 1."""
+        if decay == self.decay:
+            return self.epsilon
+        return _quotient(self, decay, oldest_age) * (1.0 + self.error) - 1.0
+
+    def to_bytes(self) -> bytes:
+        writer = Writer()
+        writer.blob(DigestParameters.to_bytes(self))
+        writer.blob(self.decay.spec.encode())
+        writer.f64(self.history)
+        return writer.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, seed: int) -> DividedParameters:
+        reader = Reader(data)
+        common = DigestParameters.from_bytes(bytes(reader.blob()), seed)
+        spec, history = reader.blob(), reader.f64()
+        reader.done()
+        try:
+            return cls.made(common.epsilon, spec.decode(), common.span, common.unit, seed, checked(history))
+        except (UnicodeDecodeError, WaneError) as error:
+            raise CorruptError(f"the parameters of a sketch are out of range: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _quotient(parameters: DividedParameters, decay: Decay, oldest_age: int) -> float:
+    return parameters.grid.quotient(decay, oldest_age)
+
+
+def checked(history: float | str) -> float:
+    """The seconds of a duration."""
+    return parse_duration(history if isinstance(history, str) else repr(float(history)))
+
+
+class DividedDigest(Digest):
+    """A digest of values for each block; a family says what it promises of values."""
+
+    scope: ClassVar[Scope] = Scope.SOURCE
+    valued: ClassVar[bool] = True
+    settings: ClassVar[type[DigestParameters]] = DividedParameters
+
+    parameters: DividedParameters
+
+    @classmethod
+    def build(  # type: ignore[override]
+        cls,
+        events: Events,
+        *,
+        decay: Decay | str,
+        epsilon: float = 0.05,
+        span: int = DAY,
+        seed: int = 0,
+        unit: TimeUnit = SECOND,
+        history: float | str = HISTORY,
+    ) -> Self:
+        """Summarise a batch of events for a decay, and those that it dominates.
+
+        `span` is the length of an epoch, to which blocks are aligned, and `unit` that of a step of time. `history` is
+        how long a past the sketch is made for, such as 365d: a decay that would take too many blocks is refused.
+        """
+        return cls._of(events, DividedParameters.made(epsilon, decay, span, unit, seed, checked(history)))
+
+    @classmethod
+    def _of(cls, events: Events, parameters: DividedParameters) -> Self:
+        extremes = Extremes.of(events)
+        if extremes.newest is None:
+            forest, kind = Forest.empty(), events.kind
+            return cls(parameters, forest, kind, cls._labels([events.labels], kind, forest), extremes)
+        weights = events.weights if events.weights is not None else np.empty(0, np.int64)
+        refuse_too_much(weights)
+        blocks = parameters.grid.holding(events.times, extremes.newest)
+        first = distinct_sorted(blocks.first)
+        node = np.searchsorted(first, blocks.first)
+        height = np.empty(len(first), np.uint8)
+        height[node] = blocks.height
+        interval = np.floor_divide(first, parameters.span)
+        start = (first - interval * parameters.span).view(np.uint64)
+        codes = codes_of(events.values, events.kind)
+        forest = Forest.laid(interval, start, height, node, codes, weights, cls._shape(parameters))
+        return cls(parameters, forest, events.kind, cls._labels([events.labels], events.kind, forest), extremes)
+
+    @classmethod
+    def union(cls, sketches: Sequence[Self]) -> Self:
+        """The sketch of all the sketches' events: their blocks grown to the newest clock, their digests merged."""
+        seen = mergeable(sketches)
+        if len(seen) < 2:
+            return seen[0] if seen else sketches[0]
+        first, extremes = seen[0], Extremes.merged([one.extremes for one in seen])
+        parameters, shape = first.parameters, cls._shape(first.parameters)
+        rows = Forest.summed([sketch.forest for sketch in seen])
+        blocks = Blocks(rows.interval * parameters.span + rows.start.view(np.int64), rows.height)
+        grown = parameters.grid.grown(blocks, extremes.newest or 0)
+        interval = np.floor_divide(grown.first, parameters.span)
+        start = (grown.first - interval * parameters.span).view(np.uint64)
+        moved = replace(rows, interval=interval, start=start, height=grown.height)
+        assert shape.value_share is not None
+        forest = moved.gathered().folded_in_value(shape.value_share, shape.value_of)
+        labels = cls._labels([sketch.labels for sketch in seen], first.kind, forest)
+        return cls(parameters, forest, first.kind, labels, extremes)
+
+    def _times(self) -> tuple[Ints, Ints]:
+        """The newest block ends with the newest event, the oldest one begins with the oldest."""
+        begin, end = super()._times()
+        return np.maximum(begin, self.extremes.oldest or 0), np.minimum(end, self.extremes.newest or 0)
+
+    @classmethod
+    def _opened(cls, envelope: Envelope) -> Self:
+        sketch = super()._opened(envelope)
+        begin, end = sketch.forest.times(sketch.parameters.span)
+        first = changes((begin, end))
+        if (begin[first][1:] <= end[first][:-1]).any():
+            raise CorruptError("two blocks of time overlap")
+        oldest, newest = sketch.extremes.oldest, sketch.extremes.newest
+        if oldest is not None and newest is not None and not (begin[0] <= oldest <= end[0] and begin[-1] <= newest):
+            raise CorruptError("the oldest or the newest event is in no block of time")
+        return sketch
+
+    @classmethod
+    def built_by(cls, built: Built) -> DividedParameters | None:
+        """The parameters of stored sketches; None where settings cannot be read or rule sketches out."""
+        unit = built.stored.unit
+        span = round(built.epoch_seconds * unit.denominator / unit.numerator)
+        if built.decay is None:
+            return None
+        try:
+            history = checked(built.own.get("history", HISTORY))
+            return DividedParameters.made(built.epsilon, built.decay, span, unit, 0, history)
+        except WaneError:
+            return None
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of time hold events."""
+        return len(changes((self.forest.interval, self.forest.start, self.forest.height)))
