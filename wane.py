@@ -18,6 +18,7 @@ from dashboard.boards.options import BOARD, add_board_commands
 from dashboard.options import access_of
 from dashboard.options import add_options as add_dashboard_options
 from demo.options import DEMO, add_demo_options
+from ingest.driver.site_command import SITE, add_site_commands
 from ingest.options import INGEST, add_ingest_options
 from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     _dashboard_options(commands)
     add_serve_options(_command(commands, *SERVE))
     add_board_commands(_command(commands, *BOARD))
+    add_site_commands(_command(commands, *SITE))
     demo = _command(commands, *DEMO)
     add_demo_options(demo)
     demo.set_defaults(run=_demo)

@@ -299,10 +299,9 @@ class Sketch(Askable, SitePart, TakenIn):
         """The share of values in each class between two edges, and beyond them, at many times."""
         raise UnanswerableError(f"the {cls.family} family has no shares of classes of values over time")
 
-    @classmethod
-    def readings(cls, askable: Any, window: Question, value: Any = None) -> Readings:
-        """What the counters hold over a window, or those of one value, for sites to send."""
-        raise UnanswerableError(f"the {cls.family} family has no counters to be watched")
+    def readings(self, askable: Any, window: Question, value: Any = None) -> Readings:
+        """What counters like this sketch's hold over a window, or those of one value, for sites to send."""
+        raise UnanswerableError(f"the {self.family} family has no counters to be watched")
 
     @property
     def shape(self) -> Shape:

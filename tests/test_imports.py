@@ -30,7 +30,7 @@ HEAVY = ASKING | {
     "sqlglot",
     "datasketches",
 }
-COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "serve", "demo", "decay")
+COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "serve", "demo", "decay", "site")
 QUESTIONS = {
     "mean": ("--aggregate", "mean", "--decay", "exp:half_life=30m"),
     "median of a source": ("--aggregate", "median", "--decay", "window:1h", "--source", "north"),

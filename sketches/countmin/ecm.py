@@ -220,9 +220,8 @@ class Ecm(Sketch):
         """The same question at many as-of times."""
         return self.counters.series(question, as_of, other=None if other is None else other.counters)
 
-    @classmethod
-    def readings(cls, askable: AskableCounters, window: Question, value: Any = None) -> Readings:
-        return readings_of(askable, window, value)
+    def readings(self, askable: AskableCounters, window: Question, value: Any = None) -> Readings:
+        return readings_of(self.parameters, askable, window, value)
 
     @property
     def shape(self) -> Shape:

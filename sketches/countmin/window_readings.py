@@ -11,7 +11,7 @@ from sketches.countmin.askable_counters import AskableCounters
 from sketches.countmin.counter_places import clamped
 from sketches.countmin.ecm_parameters import EcmParameters
 from sketches.encoding.value_codes import codes_of
-from sketches.errors import QuestionError, UnanswerableError
+from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.events import Kind
 from sketches.hashing import hash_one
 from sketches.monitoring.readings import Readings, Shape
@@ -27,9 +27,16 @@ def shape_of(parameters: EcmParameters) -> Shape:
     return Shape(parameters.rows, parameters.width, parameters.excess(1))
 
 
-def readings_of(counters: AskableCounters, window: Question, value: Any = None) -> Readings:
-    """What all counters of values hold, or those of one value, as of the question's moment under its decay."""
-    shape = shape_of(counters.parameters)
+def readings_of(parameters: EcmParameters, counters: AskableCounters, window: Question, value: Any = None) -> Readings:
+    """What all counters of values hold, or those of one value, as of the question's moment under its decay.
+
+    Counters that were built with other parameters are refused: they would be added up with those of other sites.
+    """
+    shape = shape_of(parameters)
+    if counters.parameters != parameters:
+        raise IncompatibleError(
+            f"the stored sketches have {counters.parameters}, but the settings say {parameters}; all sites must agree"
+        )
     if window.as_of is None:
         raise QuestionError("as_of is missing: a window that is watched ends at a given time")
     if value is None:

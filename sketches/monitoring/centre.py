@@ -95,6 +95,9 @@ class Centre:
         """Do what the reports allow: release, balance, ask further sites, or synchronise all."""
         told = {site: member for site, member in self.members.items() if member.report is not None}
         if not told:
+            if self.estimate is None:  # sites that are heard of keep quiet under a centre that was lost
+                for member in self.members.values():
+                    member.asked = member.newest > 0
             return
         if len(told) == len(self.members):
             self._synchronise()

@@ -200,6 +200,10 @@ class Store:
         first, second = (askable_of(side.selections[0]) for side in sides)
         return family_of(family).correlation(first, sides[0].question, second, sides[1].question)
 
+    def selected(self, stream: str, question: Question, family: str) -> Selected:
+        """The loaded sketches of all sources in a family, for whoever reads more of them than an answer."""
+        return self._select(stream, question, (), family)
+
     def by_group(self, stream: str, question: Question, sources: Sequence[str] = ()) -> Selected:
         """The loaded sketches that answer a question for many groups of events at once."""
         return self._select(stream, question, sources, family_by_source(self.catalogue(stream).stream(stream)))

@@ -9,10 +9,12 @@ import inspect
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
+from ingest.driver.configuration.monitor_settings import MonitorSettings, read_monitors
 from ingest.driver.configuration.setting_values import (
     LONGEST,
     SettingsError,
@@ -64,6 +66,7 @@ class Settings:
     path: Path
     store: Path
     streams: Mapping[str, StreamSettings]
+    monitors: Mapping[str, MonitorSettings] = field(default_factory=dict)
 
 
 def read_settings(path: str | Path) -> Settings:
@@ -91,7 +94,7 @@ def read_settings(path: str | Path) -> Settings:
         raise SettingsError(f"{file} is not TOML: {error}") from None
     root = file.resolve().parent
     # who may see what, and what was when, is for the dashboard to read
-    _known(file, "", table, ("store", "streams", "access", "annotation", "record"))
+    _known(file, "", table, ("store", "streams", "monitor", "access", "annotation", "record"))
     store = _local(file, "store", root, text_setting(file, "store", table.get("store", "wane.duckdb")))
     if not store.name:
         raise SettingsError(f"{file}: store is {str(store)!r}; it must be the path of a file")
@@ -99,7 +102,10 @@ def read_settings(path: str | Path) -> Settings:
     if not isinstance(streams, dict) or not streams:
         raise SettingsError(f"{file} has no stream; it needs a table [streams.NAME] with input, id and time")
     found = {name: _stream(file, root, name, entry) for name, entry in streams.items()}
-    return Settings(file, store, found)
+    paths = partial(_folder, file, root)
+    return Settings(
+        file, store, found, read_monitors(file, table.get("monitor", {}), found, paths, partial(_known, file))
+    )
 
 
 _STREAM_KEYS: Final = (
@@ -268,6 +274,10 @@ def _absolute(file: Path, where: str, root: Path, value: object) -> str:
             f"{file}: {where} is {shown(value)}; files are read from mounted file systems only, by their paths"
         )
     return str(_local(file, where, root, pattern))
+
+
+def _folder(file: Path, root: Path, where: str, value: object) -> Path:
+    return _local(file, where, root, text_setting(file, where, value))
 
 
 def _local(file: Path, where: str, root: Path, path: str) -> Path:

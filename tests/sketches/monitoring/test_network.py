@@ -162,7 +162,7 @@ def test_readings_are_what_the_counters_hold() -> None:
     other = Ecm.build(Events.of(np.arange(9), times[:9] + 1800, keys[:9]), epsilon=0.1, delta=0.1)
     askable = Ecm.side_by_side([Ecm.gather([sketch]), Ecm.gather([other])])
     asked = Question("self-join", "window:600s", 2400)
-    found = Ecm.readings(askable, asked)
+    found = sketch.readings(askable, asked)
     cells = np.arange(sketch.shape.rows * sketch.shape.width)
     limits = [side[0].reshape(found.value.shape) for side in askable.contents_of(asked, np.array([2400]), cells)]
     for mine, theirs in zip((found.value, found.lower, found.upper), limits, strict=True):
@@ -173,7 +173,7 @@ def test_readings_are_what_the_counters_hold() -> None:
     assert found.totals[0] <= true <= found.totals[2]
     assert (found.lower.sum(axis=1) <= true).all()
     assert (true <= found.upper.sum(axis=1)).all()
-    one = Ecm.readings(askable, asked, value="1")
+    one = sketch.readings(askable, asked, value="1")
     places = askable.cells_of(np.array([hash_one("1")], np.uint64), 0)[0]
     assert np.array_equal(one.value[:, 0], found.value.reshape(-1)[places])
     assert np.array_equal(one.totals, found.totals)
@@ -202,7 +202,7 @@ def test_certain_crossings_are_never_missed() -> None:
             network = Network(watched, threshold, ["a", "b", "c"])
             for now in range(60, 600, 20):
                 asked = Question("self-join", "window:240s", now)
-                vectors = np.array([watched.vector([Ecm.readings(one, asked, value)]) for one in askables])
+                vectors = np.array([watched.vector([sketch.readings(one, asked, value)]) for one in askables])
                 side = network.check(vectors, now)
                 exact = truth(keys[(times > now - 240) & (times <= now)])
                 if side is Side.BELOW:
