@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from sketches.arrays import Floats
 from sketches.monitoring.watched import Watched
+from sketches.monitoring.zones import Zone
 
 _REPEATED: Final = 4  # vectors that wait for a reference at most
 
@@ -50,6 +51,7 @@ class Site:
         self.newest = 0  # number of the newest reference that came, also of one that could not be taken up
         self.asked = 0  # number of the reference under which a report was asked for
         self.reports: list[Report] = []
+        self._zone: tuple[Reference, Zone] | None = None  # of the reference
 
     def take(self, reference: Reference) -> bool:
         """Take up a reference; False where it is not newer. One that counts a report that is forgotten leaves none."""
@@ -72,8 +74,9 @@ class Site:
         """Whether the site may keep quiet with this vector."""
         if self.reference is None or self.sent is None or self.asked >= self.newest:
             return False
-        _, zone = self.watched.zone(self.reference.estimate, self.reference.threshold)
-        return bool(zone.contains(self.reference.drift(vector, self.sent)))
+        if self._zone is None or self._zone[0] is not self.reference:
+            self._zone = self.reference, self.watched.zone(self.reference.estimate, self.reference.threshold)[1]
+        return bool(self._zone[1].contains(self.reference.drift(vector, self.sent)))
 
     def at_check(self, vector: Floats, as_of: int, *, refresh: bool = False) -> Report | None:
         """The report that is to be sent at a check; None: the site keeps quiet.
