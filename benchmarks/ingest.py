@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import re
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -187,7 +188,8 @@ def _memory(folder: Path, rows: int) -> str:
 def _workers_peaks() -> Iterator[float]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+            command = (process / "cmdline").read_bytes()
+            if b"worker_daemon" in command and sys.executable.encode() in command:
                 found = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text())
                 if found:
                     yield int(found[1]) / 1000
