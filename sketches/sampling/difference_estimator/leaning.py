@@ -17,22 +17,26 @@ most that an unseen event could have left (`sketches.sampling.estimation.quotien
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Limits, distinct_sorted
 from sketches.decay import Decay
+from sketches.decay.functions import NoDecay
 from sketches.events import Kind
 from sketches.predicate import Range
 from sketches.records import dataclass
 from sketches.sampling.difference_estimator.residuals import LeanRows, Residuals, residuals
 from sketches.sampling.difference_estimator.slice_tree import FINE_TOLERANCE, TOLERANCE, SliceTree, Steps, of_groups
 from sketches.sampling.difference_estimator.steps import added_by
+from sketches.sampling.difference_estimator.windows import RowsInWindows
 from sketches.sampling.estimation.horvitz_thompson import Sums
 from sketches.sampling.estimation.intervals import Total
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.quotients import LeanedQuotient, Quotient, deviation, divide, shape_of
+from sketches.sampling.estimation.time_tree import oldest_age
 from sketches.sampling.totals.known_totals import KnownTotals
 from sketches.sampling.totals.slice_totals import ROWS, VALUE, WEIGHT, Slices
 from sketches.sampling.totals.value_classes import end_of, shares_inside
@@ -79,6 +83,11 @@ class Unseen(NamedTuple):
             differ = max(came, _LEAST_ROWS)
             return cls(differ / came, 1.0 / came, 0.0, (differ - 1.0) / came)
         return cls(1.0, 1.0, 1.0, most_rows(sample, known))
+
+    def of_f(self, newest: Floats, oldest: Floats, heights: Floats, unknown: Flags) -> tuple[Floats, Floats]:
+        """The most that it could add and take away, in stretches of time by f at both ends and by g."""
+        above = np.where(unknown, newest, self.most * newest - self.once * heights)
+        return np.maximum(above, 0.0), np.maximum(self.often * heights - self.least * oldest, 0.0)
 
 
 class LeanedSums(NamedTuple):
@@ -153,6 +162,8 @@ class Leaning:
     def sums(self, decay: Decay, as_of: Ints, unit: TimeUnit) -> tuple[LeanedSums, PlainSums]:
         """With totals and without, at all as-of times at once."""
         tree, times = self.rows.tree, len(as_of)
+        if isinstance(decay.split()[0], NoDecay):
+            return self._in_windows(oldest_age(unit, decay, max(int(as_of.max(initial=0) - tree.begins[0]), 0)), as_of)
         tolerance = FINE_TOLERANCE if times <= _FEW_TIMES else TOLERANCE
         cover = tree.cover(decay, unit, as_of, tolerance)
         left = residuals(self.rows, cover, as_of, decay, unit)
@@ -166,6 +177,33 @@ class Leaning:
             for column, numbers in zip((*found, *plain[:3]), better, strict=True):
                 column[some] = numbers
         return found, plain
+
+    def _in_windows(self, oldest: int, as_of: Ints) -> tuple[LeanedSums, PlainSums]:
+        """The same where each event counts once up to the oldest age, and not at all from there on."""
+        windows = self.in_windows.windows(as_of, oldest)
+        left = self.in_windows.residuals(windows)
+        whole = np.stack([self.in_windows.added(held, windows) for held in self.held], axis=1)
+        tree = self.rows.tree
+        first, steps = tree.depths[tree.slices], windows.steps()
+        steps = steps._replace(nodes=steps.nodes + first)
+        sides = self._unseen(steps, len(as_of))
+        of_slices = slice(first, tree.steps)
+        unknown, ones = self.unknown[of_slices], np.ones(tree.steps - first)
+        there = unknown | self.filled[of_slices]
+        for most, columns in zip(self.left.of_f(ones, ones, self.beta * ones, unknown), sides, strict=True):
+            for number, largest in enumerate(self.largest):
+                between = self.in_windows.greatest(np.where(there, most, 0.0) * largest[of_slices], windows)
+                np.maximum(columns[:, number], between, out=columns[:, number])
+        least, most = self._certain(steps, len(as_of))
+        if np.isfinite(most).all():
+            between = self.in_windows.added(self.held[0], windows._replace(heights=np.zeros_like(windows.heights)))
+            least, most = least + between * (1.0 - _ROUNDING), most + between * (1.0 + _ROUNDING)
+        sums = LeanedSums(whole + left.sums, left.off, *sides, left.covariances, least, most)
+        return sums, PlainSums(left.certain, left.sampled, left.spreads, left.off)
+
+    @cached_property
+    def in_windows(self) -> RowsInWindows:
+        return RowsInWindows(self.rows)
 
     def _leaned(self, steps: Steps, left: Residuals, times: int) -> LeanedSums:
         whole = np.stack([added_by(steps.times, steps.heights * held[steps.nodes], times) for held in self.held], 1)
@@ -182,12 +220,10 @@ class Leaning:
         heights, newest, oldest = steps.heights, steps.newest, steps.oldest
         unknown = self.unknown[steps.nodes]
         there = unknown | self.filled[steps.nodes]
-        left = self.left
-        above = np.where(unknown, newest, left.most * newest - left.once * self.beta * heights)
-        below = left.often * self.beta * heights - left.least * oldest
         found = np.zeros((2, times, len(self.largest)))
-        for most, columns in zip((above, below), found, strict=True):
-            side = np.where(there, np.maximum(most, 0.0), 0.0)
+        sides = self.left.of_f(newest, oldest, self.beta * heights, unknown)
+        for most, columns in zip(sides, found, strict=True):
+            side = np.where(there, most, 0.0)
             for number, largest in enumerate(self.largest):
                 np.maximum.at(columns[:, number], steps.times, side * largest[steps.nodes])
         return found[0], found[1]

@@ -195,11 +195,11 @@ def rows_that_count(times: Ints, unit: TimeUnit, decay: Decay, as_of: Ints) -> t
     last = np.searchsorted(times, as_of, side="right")
     if not len(times) or not len(as_of):
         return last, last
-    oldest = _oldest_age(unit, decay, max(int(as_of.max()) - int(times[0]), 0))
+    oldest = oldest_age(unit, decay, max(int(as_of.max()) - int(times[0]), 0))
     return np.minimum(np.searchsorted(times, as_of - oldest), last), last
 
 
-def _oldest_age(unit: TimeUnit, decay: Decay, most: int) -> int:
+def oldest_age(unit: TimeUnit, decay: Decay, most: int) -> int:
     """The oldest whole age up to this one at which f > 0; -1 where there is none."""
     if decay(unit.seconds(np.array([most])))[0] > 0.0:
         return most
