@@ -50,9 +50,9 @@ class Recorded:
 
     @property
     def label(self) -> str | None:
-        """The label that names the group; None where there is one answer."""
+        """The label that names the group; None where there is one answer. `stream` is the name of another label."""
         by: str | None = self.options.by
-        return None if by is None else re.sub(r"\W", "_", by, flags=re.ASCII)
+        return None if by is None else "by_stream" if by == "stream" else re.sub(r"\W", "_", by, flags=re.ASCII)
 
 
 def read_recorded(path: str | Path) -> tuple[Recorded, ...]:

@@ -11,6 +11,7 @@ from sketches.errors import WaneError
 SHORTEST_TOKEN: Final = 16  # characters; shorter ones can be guessed
 _LONGEST_TOKEN: Final = 1024
 _LARGEST: Final = 1 << 20  # bytes of a settings file
+_LONGEST_LINE: Final = 20_000  # bytes: tomllib takes very long to read very long keys
 MAKE_TOKEN: Final = "openssl rand -hex 32 makes one"
 
 
@@ -39,8 +40,14 @@ def read_table(file: Path, named: str) -> dict[str, Any]:
     """The settings in a file; `named` is the option that names it."""
     try:
         with file.open("rb") as opened:
-            return tomllib.loads(opened.read(_LARGEST).decode())
+            content = opened.read(_LARGEST + 1)
     except OSError as error:
         raise AccessError(f"{named} {file} cannot be read: {error.strerror}") from None
+    if len(content) > _LARGEST:  # what would be cut off may be roles and questions
+        raise AccessError(f"{named} {file} is larger than {_LARGEST >> 20} MB; a settings file is a page of text")
+    if max(map(len, content.splitlines()), default=0) > _LONGEST_LINE:
+        raise AccessError(f"{named} {file} has a line of more than {_LONGEST_LINE:,} bytes")
+    try:
+        return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise AccessError(f"{named} {file} is not TOML: {error}") from None

@@ -123,3 +123,9 @@ def test_what_time_alone_changes_is_not_kept(small: Path, tmp_path: Path, monkey
         found.text(store)
         found.text(store)
     assert asked == ["now", "now", None]
+
+
+def test_a_field_that_is_called_stream_has_another_label(tmp_path: Path) -> None:
+    """A label that stands twice would cost Prometheus the whole scrape."""
+    (tmp_path / "wane.toml").write_text('[record.a]\nstream = "calls"\naggregate = "count"\nby = "stream"')
+    assert [one.label for one in read_recorded(tmp_path / "wane.toml")] == ["by_stream"]

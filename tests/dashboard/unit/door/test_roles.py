@@ -89,6 +89,14 @@ def test_what_cannot_be_meant_is_refused(tokens: Path, text: str, said: str) -> 
         access("0.0.0.0", access_file=settings(tokens, text))
 
 
+def test_a_settings_file_is_read_whole_or_not_at_all(tokens: Path) -> None:
+    """What lies behind the first megabyte was left out without a word; a very long key takes tomllib minutes."""
+    for text, said in ((f"{'# more' * 4000}\n", "a line of more than"), ("# more\n" * 160_000, "larger than 1 MB")):
+        (tokens / "wane.toml").write_text(text + WHOLE)
+        with pytest.raises(AccessError, match=said):
+            read_roles(tokens / "wane.toml")
+
+
 def test_one_way_in_at_a_time(tokens: Path) -> None:
     file = settings(tokens, WHOLE)
     for more in ({"token_file": str(tokens / "sales.token")}, {"insecure": True}):
