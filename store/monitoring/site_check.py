@@ -125,8 +125,12 @@ class SiteState:
 
 def check(rule: Rule, site: str, store: Path, folder: Path, now: int) -> Checked:
     """One check of a site; `now` is in seconds since 1970."""
-    readings = [_readings(rule, stream, Store(store), now) for stream in rule.streams]
-    return check_vector(rule, site, state_folder(store), folder, now, rule.watched.vector(readings))
+    return check_vector(rule, site, state_folder(store), folder, now, readings_of_store(rule, store, now))
+
+
+def readings_of_store(rule: Rule, store: Path, now: int) -> Floats:
+    """The vector that a site with this store has now."""
+    return rule.watched.vector([_readings(rule, stream, Store(store), now) for stream in rule.streams])
 
 
 def check_vector(rule: Rule, site: str, states: Path, folder: Path, now: int, vector: Floats) -> Checked:

@@ -29,9 +29,9 @@ class Mover:
     seen: dict[Path, bytes] = field(default_factory=dict)
     number: int = 0
 
-    def move(self, begin: Path, end: Path, tick: int, *, again: bool = False) -> None:
-        """Take what is new in a folder; with `again`, all of it."""
-        for path in sorted(begin.glob(f"*{SUFFIX}")) if begin.is_dir() else []:
+    def move(self, begin: Path, end: Path, tick: int, *, again: bool = False, of: str = "*") -> None:
+        """Take what is new in a folder, `of` a site or of all; with `again`, also what is old."""
+        for path in sorted(begin.glob(f"*.{of}.*{SUFFIX}")) if begin.is_dir() else []:
             data = path.read_bytes()
             if self.seen.get(path) == data and not again and self.rng.random() > 0.3:
                 continue
@@ -73,7 +73,7 @@ class Field:
         if whole:
             mover.lost, mover.latest = 0.0, 0
         for site, vector in zip(self.rule.sites, vectors, strict=True):
-            mover.move(self.root / "centre" / TO_SITES, self.root / site / TO_SITES, tick, again=whole)
+            mover.move(self.root / "centre" / TO_SITES, self.root / site / TO_SITES, tick, again=whole, of=site)
             mover.deliver(tick)
             check_vector(self.rule, site, self.root / site / "state", self.root / site, self.now, vector)
             self.held[site, self.now] = vector
