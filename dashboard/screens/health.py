@@ -13,6 +13,7 @@ from dashboard.asking.answer_cache import AnswerCache
 from dashboard.figures.bars import bars
 from dashboard.parts import components, controls, notices
 from dashboard.parts.components import Table
+from dashboard.parts.watched import watched
 from sketches.durations import human_duration
 from sketches.formatting import (
     calendar_time,
@@ -43,6 +44,7 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
         _numbers(found, stream)
         _events(answers, stored)
         _state(stream, stored)
+        watched(answers.path, stored.name, int(datetime.now(UTC).timestamp()), zone)
         _lags(stored, zone)
         _runs(stream, zone)
         left, right = st.columns(2, gap="medium")

@@ -126,6 +126,7 @@ class CentreState:
             "digest": rule.digest.hex(),
             "rule": rule.name,
             "words": rule.words,
+            "streams": list(rule.streams),
             "threshold": rule.threshold,
             "lease": rule.lease,
             "born": self.born,

@@ -90,7 +90,12 @@ def standing_of(state: Mapping[str, Any], now: int) -> Standing:
         checks=sum(one["checks"] for one in sites.values()),
         messages=sum(state["sent"].values()),
         bytes=state["bytes"],
-        more={"sent": dict(state["sent"]), "synchronised": state["synchronised"], "balanced": state["balanced"]},
+        more={
+            "streams": list(state["streams"]),
+            "sent": dict(state["sent"]),
+            "synchronised": state["synchronised"],
+            "balanced": state["balanced"],
+        },
     )
 
 

@@ -5,16 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
+from sketches import Events
 from sketches.arrays import Floats
+from sketches.countmin.ecm import Ecm
+from sketches.units import SECOND
 from store.monitoring.centre_sync import sync
 from store.monitoring.messages import SUFFIX
 from store.monitoring.rule import Rule
 from store.monitoring.site_check import TO_CENTRE, TO_SITES, check_vector
 from store.monitoring.standing import Standing, standings
 from store.monitoring.state_files import read_state, state_folder
+
+SKETCH: Final = Ecm.build(Events.of([], []), epsilon=0.5, delta=0.2)
+SITES: Final = ("north", "south", "east", "west")
+LEASE: Final = 100
+
+
+def rule_of(threshold: float, **settings: Any) -> Rule:
+    facts = {
+        "name": "hot",
+        "streams": ("calls",),
+        "function": "self-join",
+        "value": None,
+        "window": "window:10m",
+        "threshold": threshold,
+        "lease": LEASE,
+        "promise": "estimate",
+        "sites": SITES,
+        "sketch": SKETCH,
+        "unit": SECOND,
+    }
+    return Rule(**(facts | settings))
 
 
 @dataclass

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,41 +15,19 @@ from sketches import Events
 from sketches.arrays import Floats
 from sketches.countmin.ecm import Ecm
 from sketches.errors import WaneError
-from sketches.units import SECOND
 from store.monitoring.centre_sync import sync
 from store.monitoring.messages import ALIVE, REFERENCE, REPORT, SUFFIX, Message, read_folder
 from store.monitoring.rule import Rule
 from store.monitoring.site_check import TO_CENTRE, TO_SITES, check_vector
 from store.monitoring.standing import standings
 from store.monitoring.state_files import file_name, state_folder, write_whole
-from tests.support.mover import Field, Mover
+from tests.support.mover import LEASE, SITES, SKETCH, Field, Mover, rule_of
 from tests.support.watching import walks
-
-SKETCH: Final = Ecm.build(Events.of([], []), epsilon=0.5, delta=0.2)
-SITES: Final = ("north", "south", "east", "west")
-LEASE: Final = 100
 
 
 @pytest.fixture(autouse=True)
 def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-
-
-def rule_of(threshold: float, **settings: Any) -> Rule:
-    facts = {
-        "name": "hot",
-        "streams": ("calls",),
-        "function": "self-join",
-        "value": None,
-        "window": "window:10m",
-        "threshold": threshold,
-        "lease": LEASE,
-        "promise": "estimate",
-        "sites": SITES,
-        "sketch": SKETCH,
-        "unit": SECOND,
-    }
-    return Rule(**(facts | settings))
 
 
 def vectors_of(kind: str, ticks: int, seed: int) -> list[Floats]:
