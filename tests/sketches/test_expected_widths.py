@@ -19,7 +19,12 @@ from sketches.registry import FAMILIES
 HOUR = 3600
 SIZES = (40_000, 10_000, 20_000)
 END = len(SIZES) * HOUR - 1
-OWN: dict[str, dict[str, Any]] = {"ecm": {"bits": 10}, "qdigest": {"epsilon": 0.1}, "sample": {"detail": 1}}
+OWN: dict[str, dict[str, Any]] = {
+    "ecm": {"bits": 10},
+    "qdigest": {"epsilon": 0.1},
+    "sample": {"detail": 1},
+    "kll": {"epsilon": 0.02},
+}
 SETTINGS = {"epsilon": 0.05, "delta": 0.05}
 
 
@@ -66,7 +71,7 @@ def test_counts_are_as_wide_as_expected(family: str, decay: str, end: int) -> No
     assert np.mean(measured) / 2.0 <= np.mean(expected) <= 2.0 * np.mean(measured), (measured, expected)
 
 
-@pytest.mark.parametrize("family", ["sample", "qdigest"])
+@pytest.mark.parametrize("family", ["sample", "qdigest", "kll"])
 @pytest.mark.parametrize(
     "question",
     [
