@@ -1,4 +1,4 @@
-"""One store that Spark ingested, one server on it, one browser: made once for all tests of this folder."""
+"""One store that was ingested, one server on it, one browser: made once for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.support.paths import missing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
-    from pyspark.sql import SparkSession
 
 END = 1_767_225_600
+WITHOUT_JAVA = RunOptions(engine="local")  # leaves the store that Spark would, and starts at once
 SETTINGS = """\
 store = "wane.duckdb"
 
@@ -59,15 +59,15 @@ epsilon = 0.5
 
 @dataclass(frozen=True)
 class Ingested:
-    """Raw files with the store that Spark made of them; the last of the files has yet to arrive."""
+    """Raw files with the store that ingest made of them; the last of the files has yet to arrive."""
 
     settings: Settings
     late: tuple[Path, pa.Table]
 
-    def arrive(self, spark: SparkSession) -> Summary:
+    def arrive(self) -> Summary:
         """The last file is there, and the next run takes it."""
         pq.write_table(self.late[1], self.late[0])
-        return run(self.settings, RunOptions(), Progress(quiet=True), spark)
+        return run(self.settings, WITHOUT_JAVA, Progress(quiet=True))
 
 
 def visits(number: int, seed: int = 5) -> pa.Table:
@@ -99,9 +99,9 @@ def generated(folder: Path) -> Ingested:
 
 
 @pytest.fixture(scope="session")
-def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> Ingested:
     found = generated(tmp_path_factory.mktemp("dashboard") / "wane")
-    assert run(found.settings, RunOptions(), Progress(quiet=True), spark).exit_code == 0
+    assert run(found.settings, WITHOUT_JAVA, Progress(quiet=True)).exit_code == 0
     return found
 
 

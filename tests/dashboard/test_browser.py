@@ -1,4 +1,4 @@
-"""The dashboard in a real browser, on a store that Spark ingested: it opens, follows every control and the store."""
+"""The dashboard in a real browser, on a store that was ingested: it opens, follows every control and the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tests.support.browser import PAGES, WINDOW, Server, View, agrees, wane
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-    from pyspark.sql import SparkSession
 
 FIRST_VIEW = {"stream": "calls", "aggregate": "sum", "decay": "exp:half_life=2h"}
 
@@ -221,7 +220,7 @@ def test_a_copied_address_shows_the_same_elsewhere(
 
 
 def test_an_ingest_committed_meanwhile_appears_by_itself(
-    view: View, opened: Callable[..., View], server: Server, ingested: Ingested, spark: SparkSession
+    view: View, opened: Callable[..., View], server: Server, ingested: Ingested
 ) -> None:
     """The open page follows the store without reload or restart; one whose refreshing is off stays as it is."""
     view.open(**FIRST_VIEW)
@@ -232,7 +231,7 @@ def test_an_ingest_committed_meanwhile_appears_by_itself(
     number, drawn = view.number, view.drawn()
     assert (still.number, still.drawn()) == (number, drawn)
 
-    assert ingested.arrive(spark).exit_code == 0
+    assert ingested.arrive().exit_code == 0
     view.until("live, generation 2").settle()
     assert "Generation 2 " in view.text
     assert view.number != number

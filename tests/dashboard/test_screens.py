@@ -1,4 +1,4 @@
-"""What each of the other pages shows, in a real browser on a store that Spark ingested."""
+"""What each of the other pages shows, in a real browser on a store that was ingested."""
 
 from __future__ import annotations
 

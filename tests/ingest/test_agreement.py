@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -27,9 +27,6 @@ from sketches.question import Question
 from sketches.registry import FAMILIES
 from store import Store
 from tests.support.runs import configure, ingest
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CASES = int(os.environ.get("WANE_CASES", "300"))  # 3,000 take about two minutes
 ROWS = 3_000
@@ -76,7 +73,7 @@ def raw_rows(seed: int, *, repeats: bool) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def cases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     """Three streams: with repeats, without, and without where each event counts by its weight."""
     found = []
     for name, counting, repeats in (
@@ -90,7 +87,7 @@ def cases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list
         pq.write_table(raw_rows(len(name), repeats=repeats), raw)
         more = f"families = {json.dumps(KEPT)}\nweight_step = {STEP}\nunique = {str(not repeats).lower()}\n"
         settings = configure(folder, more + FIXED + DOMAIN, counting=counting)
-        assert ingest(settings, spark).exit_code == 0
+        assert ingest(settings, None, engine="local").exit_code == 0
         found.append(Case(name, Store(settings.store), raw, counting, repeats))
     return found
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.support.runs import configure, ingest, totals
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def rows(folder: Path, name: str, good: int, bad: int) -> None:
@@ -30,33 +26,35 @@ def rows(folder: Path, name: str, good: int, bad: int) -> None:
 
 
 @pytest.mark.parametrize(("more", "bad"), [("", 51), ('max_rejected = "5%"\n', 6), ('max_rejected = "0%"\n', 1)])
-def test_too_many_rejected_rows_stop_the_stream(spark: SparkSession, tmp_path: Path, more: str, bad: int) -> None:
+def test_too_many_rejected_rows_stop_the_stream(tmp_path: Path, more: str, bad: int) -> None:
     """Nothing is committed, the sentence says how many, why, with an example, and the files wait."""
     rows(tmp_path, "a", 100 - bad, bad)
     settings = configure(tmp_path, more)
-    summary = ingest(settings, spark)
+    summary = ingest(settings, None, engine="local")
     assert (summary.exit_code, summary.generation) == (1, None)
     (problem,) = summary.problems()
     assert f"{bad} of 100 rows would be rejected, more than max_rejected" in problem
     assert "no time" in problem
     assert "a.parquet" in problem
     rows(tmp_path, "b", 10_000, 0)
-    assert ingest(settings, spark).exit_code == (0 if bad > 1 else 1), "the share is that of the whole run"
+    assert ingest(settings, None, engine="local").exit_code == (0 if bad > 1 else 1), (
+        "the share is that of the whole run"
+    )
 
 
 @pytest.mark.parametrize(("more", "bad"), [("", 50), ('max_rejected = "5%"\n', 5), ('max_rejected = "none"\n', 100)])
-def test_as_many_as_the_stream_allows_are_rejected(spark: SparkSession, tmp_path: Path, more: str, bad: int) -> None:
+def test_as_many_as_the_stream_allows_are_rejected(tmp_path: Path, more: str, bad: int) -> None:
     """Up to the threshold a row costs itself."""
     rows(tmp_path, "a", 100 - bad, bad)
     settings = configure(tmp_path, more)
-    summary = ingest(settings, spark)
+    summary = ingest(settings, None, engine="local")
     assert (summary.exit_code, summary.outcomes[0].rejected) == (0, {"no time": bad})
     assert totals(settings)[0] == 100 - bad or bad == 100
 
 
-def test_rows_that_are_too_old_are_not_counted(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_are_too_old_are_not_counted(tmp_path: Path) -> None:
     """The stream itself says with max_age that it wants to do without them."""
     rows(tmp_path, "a", 100, 0)
-    summary = ingest(configure(tmp_path, 'max_age = "1d"\n'), spark)
+    summary = ingest(configure(tmp_path, 'max_age = "1d"\n'), None, engine="local")
     assert summary.exit_code == 0
     assert sum(summary.outcomes[0].rejected.values()) == 100
