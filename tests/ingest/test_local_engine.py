@@ -207,7 +207,7 @@ def test_expressions_are_evaluated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"source": "upper(source)"}, r"source of stream 'calls' is 'upper(source)': upper() is not evaluated"),
+        ({"source": "initcap(source)"}, r"source of stream 'calls' is 'initcap(source)': initcap() is not evaluated"),
         ({"options": "{ multiLine = true }"}, "options = { multiLine }: this needs Spark"),
         ({"schema": "id STRUCT<a INT>"}, "this needs Spark"),
         ({"source": "nowhere"}, "have no column `nowhere`"),

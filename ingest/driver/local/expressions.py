@@ -7,45 +7,44 @@ differential test is tests/ingest/driver/local/test_expressions.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from sketches.errors import WaneError
+from ingest.driver.local.java_numbers import WHOLE, floored, truncated, wrapped
+from ingest.driver.local.values import MOMENT, Made, NeedsSparkError, literal, type_of, whole_literal
 
-_WHOLE: Final = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
-_NUMBERS: Final = (*_WHOLE, "DOUBLE")
-_MOMENT: Final = "TIMESTAMPTZ"
-_ARROW: Final = (
-    (pa.types.is_int8, "TINYINT"),
-    (lambda kind: pa.types.is_int16(kind) or pa.types.is_uint8(kind), "SMALLINT"),
-    (lambda kind: pa.types.is_int32(kind) or pa.types.is_uint16(kind), "INTEGER"),
-    (lambda kind: pa.types.is_int64(kind) or pa.types.is_uint32(kind), "BIGINT"),
-    (pa.types.is_float64, "DOUBLE"),
-    (pa.types.is_boolean, "BOOLEAN"),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "VARCHAR"),
-    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit in ("us", "ms"), _MOMENT),
-    (pa.types.is_null, "NULL"),
-)
+_NUMBERS: Final = (*WHOLE, "DOUBLE")
 _WORDS: Final = {"BIGINT": "BIGINT", "INT": "INTEGER", "DOUBLE": "DOUBLE", "TEXT": "VARCHAR", "BOOLEAN": "BOOLEAN"}
 _COMPARED: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+# What a node may say; whatever else it says would change what it means.
+_HEEDED: Final = (
+    *(
+        "this",
+        "expression",
+        "expressions",
+        "is_string",
+        "table",
+        "low",
+        "high",
+        "ifs",
+        "default",
+        "true",
+        "false",
+        "to",
+    ),
+    *("start", "length", "unit", "position", "typed", "negate", "_type"),
+)
 _UNITS: Final = {"MINUTE": 60, "HOUR": 3_600, "DAY": 86_400, "SECOND": 1}
-_UNLIKE: Final = re.compile(r"[^a-zA-Z0-9 .,:;/_%<>=!@#&*()+-]")  # letters of patterns beyond these are left to Spark
-
-
-class NeedsSparkError(WaneError):
-    """An expression is not among those that are evaluated without Spark; the message names what is not."""
-
-
-class Made(NamedTuple):
-    """SQL of DuckDB, and the type that both give it."""
-
-    sql: str
-    type: str
+# Letters of which Java and DuckDB know the same capitals: Latin, Greek and Cyrillic but for those that become two, or
+# depend on what stands beside them; and scripts that have none.
+_CASED: Final = (
+    r"\x{0000}-\x{00DE}\x{00E0}-\x{012F}\x{0131}-\x{0148}\x{014A}-\x{017F}\x{0391}-\x{03A1}"
+    r"\x{03A4}-\x{03A9}\x{03B1}-\x{03C9}\x{0400}-\x{052F}\x{3040}-\x{9FFF}\x{AC00}-\x{D7A3}\x{1F300}-\x{1F64F}"
+)
 
 
 def columns_of(expression: str) -> list[str]:
@@ -56,11 +55,11 @@ def columns_of(expression: str) -> list[str]:
 def translated(expression: str, columns: Mapping[str, tuple[str, pa.DataType]]) -> Made:
     """The expression for DuckDB. `columns` are those that it names, with the SQL and the type of each.
 
-    >>> translated("upper(region)", {"region": ("r", pa.string())}).type
+    >>> translated("initcap(region)", {"region": ("r", pa.string())}).type
     Traceback (most recent call last):
-    ingest.driver.local.expressions.NeedsSparkError: upper() is not evaluated without Spark
+    ingest.driver.local.values.NeedsSparkError: initcap() is not evaluated without Spark
     >>> translated("bytes / 1000", {"bytes": ("b", pa.int64())})
-    Made(sql='(CAST(b AS DOUBLE) / nullif(CAST(1000 AS DOUBLE), 0))', type='DOUBLE')
+    Made(sql='(CAST(CAST(b AS BIGINT) AS DOUBLE) / nullif(CAST(1000 AS DOUBLE), 0))', type='DOUBLE')
     """
     made = _Translator(columns).made(_parsed(expression))
     return Made("NULL", "VARCHAR") if made.type == "NULL" else made
@@ -79,12 +78,6 @@ def _name(column: exp.Column) -> str:
     return ".".join(part.name for part in column.parts)
 
 
-def _type_of(kind: pa.DataType) -> str | None:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return next((name for fits, name in _ARROW if fits(kind)), None)
-
-
 class _Translator:
     """Goes through the tree of an expression; every kind of node has one method, found by its class."""
 
@@ -92,7 +85,7 @@ class _Translator:
         self._columns = columns
         self._makers: dict[type[exp.Expr], Callable[[Any], Made]] = {
             exp.Column: self._column,
-            exp.Literal: _literal,
+            exp.Literal: literal,
             exp.Boolean: lambda node: Made(str(bool(node.this)).lower(), "BOOLEAN"),
             exp.Null: lambda _: Made("NULL", "NULL"),
             exp.Paren: lambda node: self.made(node.this),
@@ -116,6 +109,9 @@ class _Translator:
             exp.DPipe: self._joined,
             exp.Concat: self._joined,
             exp.Trim: self._trimmed,
+            exp.Lower: self._in_case,
+            exp.Upper: self._in_case,
+            exp.Like: self._like,
             exp.Length: lambda node: Made(f"CAST(length({self._of(node.this, 'VARCHAR')}) AS INTEGER)", "INTEGER"),
             exp.Substring: self._part,
             exp.StartsWith: self._contains,
@@ -133,6 +129,9 @@ class _Translator:
         }
 
     def made(self, node: exp.Expr) -> Made:
+        unknown = {name for name, value in node.args.items() if value and name not in _HEEDED}
+        if unknown - ({"safe"} if isinstance(node, exp.Div | exp.DPipe | exp.Concat) else set()):
+            raise _refused(node)
         if type(node) in _COMPARED:
             return self._compared(node)
         maker = self._makers.get(type(node))
@@ -148,7 +147,7 @@ class _Translator:
 
     def _column(self, node: exp.Column) -> Made:
         sql, kind = self._columns[_name(node)]
-        found = _type_of(kind)
+        found = type_of(kind)
         if found is None:
             raise NeedsSparkError(
                 f"the column {_name(node)} is of type {kind}, which no expression takes without Spark"
@@ -172,12 +171,12 @@ class _Translator:
 
     def _negated(self, node: exp.Neg) -> Made:
         if isinstance(node.this, exp.Literal):
-            return _literal(node.this, "-")
+            return literal(node.this, "-")
         made = self.made(node.this)
         if made.type == "DOUBLE":
             return Made(f"(-{made.sql})", "DOUBLE")
-        self._of(node.this, *_WHOLE)
-        return _wrapped(f"-CAST({made.sql} AS HUGEINT)", made.type)
+        self._of(node.this, *WHOLE)
+        return _whole_of(f"-CAST({made.sql} AS HUGEINT)", made.type)
 
     def _summed(self, node: exp.Add | exp.Sub | exp.Mul) -> Made:
         if any(isinstance(side, exp.DPipe) for side in (node.this, node.expression)):
@@ -186,9 +185,9 @@ class _Translator:
         sign = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}[type(node)]
         if kind == "DOUBLE":
             return Made(f"({left} {sign} {right})", kind)
-        if kind not in _WHOLE:
+        if kind not in WHOLE:
             raise NeedsSparkError(f"{_called(node)} of {kind} is not evaluated without Spark")
-        return _wrapped(f"CAST({left} AS HUGEINT) {sign} CAST({right} AS HUGEINT)", kind)
+        return _whole_of(f"CAST({left} AS HUGEINT) {sign} CAST({right} AS HUGEINT)", kind)
 
     def _divided(self, node: exp.Div) -> Made:
         left, right = (self._of(one, *_NUMBERS) for one in (node.this, node.expression))
@@ -196,11 +195,11 @@ class _Translator:
 
     def _remainder(self, node: exp.IntDiv | exp.Mod) -> Made:
         (left, right), kind = self._alike([node.this, node.expression])
-        if kind not in _WHOLE:
+        if kind not in WHOLE:
             raise NeedsSparkError(f"{_called(node)} of {kind} is not evaluated without Spark")
         sign = "//" if isinstance(node, exp.IntDiv) else "%"
         made = f"CAST({left} AS HUGEINT) {sign} nullif(CAST({right} AS HUGEINT), 0)"
-        return _wrapped(made, "BIGINT" if sign == "//" else kind)
+        return _whole_of(made, "BIGINT" if sign == "//" else kind)
 
     def _compared(self, node: Any) -> Made:
         (left, right), kind = self._alike([node.this, node.expression])
@@ -256,7 +255,7 @@ class _Translator:
         parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
         if isinstance(node, exp.DPipe) and any(isinstance(one, exp.Add | exp.Sub) for one in parts):
             raise NeedsSparkError("|| beside + or - needs parentheses")
-        texts = [f"CAST({self._of(one, 'VARCHAR', *_WHOLE, 'BOOLEAN')} AS VARCHAR)" for one in parts]
+        texts = [f"CAST({self._of(one, 'VARCHAR', *WHOLE, 'BOOLEAN')} AS VARCHAR)" for one in parts]
         return Made(f"({' || '.join(texts)})", "VARCHAR")
 
     def _trimmed(self, node: exp.Trim) -> Made:
@@ -265,8 +264,23 @@ class _Translator:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), "trim")
         return Made(f"{name}({self._of(node.this, 'VARCHAR')}, ' ')", "VARCHAR")
 
+    def _in_case(self, node: exp.Lower | exp.Upper) -> Made:
+        text, name = self._of(node.this, "VARCHAR"), "lower" if isinstance(node, exp.Lower) else "upper"
+        sentence = f"{name}() meets a letter whose capitals only Spark knows: this needs Spark"
+        known = f"regexp_full_match({text}, '[{_CASED}]*')"
+        return Made(
+            f"CASE WHEN {known} THEN {name}({text}) WHEN {text} IS NOT NULL THEN error('{sentence}') END", "VARCHAR"
+        )
+
+    def _like(self, node: exp.Like) -> Made:
+        if not isinstance(node.expression, exp.Literal):
+            raise NeedsSparkError("like takes a text as its pattern without Spark")
+        negated = "NOT " if node.args.get("negate") else ""
+        sides = [self._of(one, "VARCHAR") for one in (node.this, node.expression)]
+        return Made(f"({sides[0]} {negated}LIKE {sides[1]})", "BOOLEAN")
+
     def _part(self, node: exp.Substring) -> Made:
-        begin, length = (_whole_literal(node.args.get(name)) for name in ("start", "length"))
+        begin, length = (whole_literal(node.args.get(name)) for name in ("start", "length"))
         if begin is None or begin < 1 or (node.args.get("length") is not None and length is None):
             raise NeedsSparkError("substring() takes places as numbers from 1 without Spark")
         rest = "" if length is None else f", {length}"
@@ -282,48 +296,46 @@ class _Translator:
         self._of(node.this, *_NUMBERS)
         if made.type == "DOUBLE":
             return Made(f"abs({made.sql})", "DOUBLE")
-        return _wrapped(f"abs(CAST({made.sql} AS HUGEINT))", made.type)
+        return _whole_of(f"abs(CAST({made.sql} AS HUGEINT))", made.type)
 
     def _rounded(self, node: exp.Floor | exp.Ceil) -> Made:
-        if set(node.args) - {"this"} and any(node.args[name] is not None for name in set(node.args) - {"this"}):
-            raise _refused(node)
         name = "floor" if isinstance(node, exp.Floor) else "ceil"
-        return _truncated(f"{name}({self._of(node.this, 'DOUBLE')})", "BIGINT")
+        return _truncation(f"{name}({self._of(node.this, 'DOUBLE')})", "BIGINT")
 
     def _cast(self, node: exp.Cast | exp.TryCast) -> Made:
         target = _WORDS.get(node.args["to"].this.name)
         made = self.made(node.this)
-        if target is None or node.args.get("format") or made.type == target:
-            if target is not None and made.type == target:
-                return made
+        if made.type == target:
+            return made
+        if target is None:
             raise NeedsSparkError(f"a cast to {node.args['to'].sql('spark')} is not evaluated without Spark")
         if made.type == "NULL":
             return Made(f"CAST(NULL AS {target})", target)
-        if target == "DOUBLE" and made.type in _WHOLE:
+        if target == "DOUBLE" and made.type in WHOLE:
             return Made(f"CAST({made.sql} AS DOUBLE)", target)
-        if target == "VARCHAR" and made.type in (*_WHOLE, "BOOLEAN"):
+        if target == "VARCHAR" and made.type in (*WHOLE, "BOOLEAN"):
             return Made(f"CAST({made.sql} AS VARCHAR)", target)
-        if target in _WHOLE and made.type in _WHOLE:
-            return _wrapped(f"CAST({made.sql} AS HUGEINT)", target)
-        if target in _WHOLE and made.type == "BOOLEAN":
+        if target in WHOLE and made.type in WHOLE:
+            return _whole_of(f"CAST({made.sql} AS HUGEINT)", target)
+        if target in WHOLE and made.type == "BOOLEAN":
             return Made(f"CAST({made.sql} AS {target})", target)
-        if target in _WHOLE and made.type == "DOUBLE":
-            return _truncated(made.sql, target)
-        if target == "BIGINT" and made.type == _MOMENT:
-            return Made(_floored(f"epoch_us({made.sql})", 1_000_000), "BIGINT")
+        if target in WHOLE and made.type == "DOUBLE":
+            return _truncation(made.sql, target)
+        if target == "BIGINT" and made.type == MOMENT:
+            return Made(floored(f"epoch_us({made.sql})", 1_000_000), "BIGINT")
         raise NeedsSparkError(f"a cast from {made.type} to {target} is not evaluated without Spark")
 
     def _moment(self, node: exp.UnixSeconds | exp.UnixMillis | exp.UnixMicros) -> Made:
         size = {exp.UnixSeconds: 1_000_000, exp.UnixMillis: 1_000, exp.UnixMicros: 1}[type(node)]
-        return Made(_floored(f"epoch_us({self._of(node.this, _MOMENT)})", size), "BIGINT")
+        return Made(floored(f"epoch_us({self._of(node.this, MOMENT)})", size), "BIGINT")
 
     def _begun(self, node: exp.TimestampTrunc) -> Made:
         """The beginning of a minute, an hour or a day in UTC, which is the zone of a run's session."""
         size = _UNITS.get(str(node.args["unit"].name).upper())
         if size is None or node.args.get("zone"):
             raise _refused(node)
-        stamp = f"epoch_us({self._of(node.this, _MOMENT)})"
-        return Made(f"make_timestamptz({_floored(stamp, size * 1_000_000)} * {size * 1_000_000})", _MOMENT)
+        stamp = f"epoch_us({self._of(node.this, MOMENT)})"
+        return Made(f"make_timestamptz({floored(stamp, size * 1_000_000)} * {size * 1_000_000})", MOMENT)
 
     def _function(self, node: exp.Anonymous) -> Made:
         name, arguments = str(node.this).lower(), node.expressions
@@ -331,47 +343,17 @@ class _Translator:
             return Made(f"({self.made(arguments[0]).sql} IS {'NOT ' * (name != 'isnull')}NULL)", "BOOLEAN")
         if name in ("timestamp_millis", "timestamp_micros") and len(arguments) == 1:
             size = 1_000 if name == "timestamp_millis" else 1
-            stamp = f"CAST({self._of(arguments[0], *_WHOLE)} AS BIGINT) * {size}"
-            return Made(f"make_timestamptz({stamp})", _MOMENT)
+            stamp = f"CAST({self._of(arguments[0], *WHOLE)} AS BIGINT) * {size}"
+            return Made(f"make_timestamptz({stamp})", MOMENT)
         raise _refused(node)
 
 
-def _literal(node: exp.Literal, sign: str = "") -> Made:
-    text = str(node.this)
-    if node.is_string:
-        if sign:
-            raise NeedsSparkError("- of a text is not evaluated without Spark")
-        return Made("'" + text.replace("'", "''") + "'", "VARCHAR")
-    if text.isdecimal() and abs(number := int(sign + text)) < 1 << 63:
-        return Made(f"{number}", "INTEGER" if -(1 << 31) <= number < 1 << 31 else "BIGINT")
-    if re.fullmatch(r"[0-9.]+[eE][+-]?[0-9]+", text):
-        return Made(f"CAST('{sign}{text}' AS DOUBLE)", "DOUBLE")
-    raise NeedsSparkError(f"{text} is a decimal to Spark, and is not evaluated without it; {text}e0 is a number")
+def _whole_of(number: str, kind: str) -> Made:
+    return Made(wrapped(number, kind), kind)
 
 
-def _whole_literal(node: exp.Expr | None) -> int | None:
-    return int(node.this) if isinstance(node, exp.Literal) and not node.is_string and node.this.isdecimal() else None
-
-
-def _wrapped(number: str, kind: str) -> Made:
-    """A number of any size in as many bits as the type has, as Java does it."""
-    half = 1 << (_WHOLE[kind] - 1)
-    moved = f"({number} + {half}::HUGEINT)"
-    return Made(f"CAST((({moved} % {2 * half}::HUGEINT) + {2 * half}) % {2 * half}::HUGEINT - {half} AS {kind})", kind)
-
-
-def _truncated(number: str, kind: str) -> Made:
-    """A floating-point number without its fraction, at the limits of the type where it is beyond; 0 where it is NaN."""
-    half = 1 << (_WHOLE[kind] - 1)
-    return Made(
-        f"CASE WHEN isnan({number}) THEN 0::{kind} WHEN {number} >= {half}::DOUBLE THEN {half - 1}::{kind} "
-        f"WHEN {number} <= {-half}::DOUBLE THEN ({-half})::{kind} ELSE CAST(trunc({number}) AS {kind}) END",
-        kind,
-    )
-
-
-def _floored(number: str, size: int) -> str:
-    return f"CAST(({number} - ((({number}) % {size}) + {size}) % {size}) // {size} AS BIGINT)"
+def _truncation(number: str, kind: str) -> Made:
+    return Made(truncated(number, kind), kind)
 
 
 def _refused(node: exp.Expr) -> NeedsSparkError:

@@ -10,7 +10,8 @@ import duckdb
 import pyarrow as pa
 
 from ingest.driver.configuration.settings import SettingsError, StreamSettings
-from ingest.driver.local.expressions import NeedsSparkError, columns_of, translated
+from ingest.driver.local.expressions import columns_of, translated
+from ingest.driver.local.values import NeedsSparkError
 from sketches.event_rules import PlainColumn
 
 FILE: Final = ("_metadata.file_path", "_metadata.file_name")  # columns that every batch has besides those of its file

@@ -91,9 +91,9 @@ def test_what_a_builder_refuses(tmp_path: Path) -> None:
         built.commit()
     with pytest.raises(SettingsError, match="has no stream 'other'; it has: calls"):
         Builder(settings, "other")
-    built = Builder(configure(tmp_path, source="upper(source)"), "calls")
+    built = Builder(configure(tmp_path, source="initcap(source)"), "calls")
     built.add(row)
-    with pytest.raises(SettingsError, match=r"upper\(\) is not evaluated without Spark; this needs Spark"):
+    with pytest.raises(SettingsError, match=r"initcap\(\) is not evaluated without Spark; this needs Spark"):
         built.commit()
     assert not settings.store.exists()
 
