@@ -103,6 +103,18 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize(("engine", "wants_java"), [("spark", True), ("local", False)])
+def test_make_wants_java_only_for_spark(engine: str, *, wants_java: bool) -> None:
+    """What `make demo ENGINE=local` would run neither looks for a Java nor writes an archive of its classes."""
+    if not shutil.which("make"):
+        missing("make is missing: it prepares wane.")
+    answer = run(["make", "--dry-run", "--always-make", "demo", f"ENGINE={engine}"], ROOT, MAKEFLAGS="")
+    assert answer.returncode == 0, answer.stderr
+    assert f"wane demo --folder wane-demo --engine {engine}" in answer.stdout
+    words = ("Java", "ingest.driver.prepare")
+    assert [word in answer.stdout for word in words] == [wants_java] * 2
+
+
 def test_make_lists_every_target_that_people_call() -> None:
     """`make` alone names the targets, each with what it does."""
     if not shutil.which("make"):
