@@ -19,6 +19,7 @@ _KNOWN: Final[dict[str, type[Sketch] | str]] = {
     "qdigest": "sketches.digests.qdigest.QDigest",
     "exponential": "sketches.digests.exponential.Exponential",
     "wbmh": "sketches.digests.wbmh.Wbmh",
+    "division": "sketches.digests.division.Division",
     "retractable": "sketches.countmin.retractable.Retractable",
     "ecm": "sketches.countmin.ecm.Ecm",
     "kll": "sketches.kll.kll.Kll",

@@ -1,4 +1,4 @@
-"""How wide an interval of `wbmh` will be, before anybody asks: relative to the answer, however few events match.
+"""How wide an interval of `wbmh` and `division` will be, before anybody asks; of `wbmh` relative to the answer.
 
 How long blocks are at each age follows from the decay that they are made for. What values leave in doubt is a part of
 the tail that is asked for, and nothing where a block holds so few events of it that each value keeps a range of its
@@ -14,6 +14,7 @@ import numpy as np
 from sketches.arrays import Floats
 from sketches.blocks.grid import Grid
 from sketches.digests.dyadic_tree import compression_factor
+from sketches.digests.expected_widths import of_part
 from sketches.holdings import Faded, measured_share, restricted_share
 from sketches.promise import Built
 from sketches.question import Question
@@ -39,6 +40,15 @@ def tail_width(question: Question, built: Built, grid: Grid, ends: int) -> float
         return min(1.0, share * (2.0 * (1.0 - share) * blurred + cut))
     width = max(blurred + cut, faded.least)
     return 2.0 * width if question.averages else width
+
+
+def part_width(question: Question, built: Built, grid: Grid) -> float:
+    """The width to expect of `division`: values are in doubt by a part of all that counts."""
+    faded = built.stored.faded(question)
+    length = _lengths(faded, grid)
+    blurred = _blurred(faded, grid.unit.seconds(_FILLED * np.maximum(length - 1.0, 0.0)))
+    cut = _CUT * grid.error * _coarse(faded, length, 1.0, grid)
+    return of_part(question, built, max(blurred, faded.least), cut)
 
 
 def _lengths(faded: Faded, grid: Grid) -> Floats:

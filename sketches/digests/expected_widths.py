@@ -47,7 +47,7 @@ def qdigest_width(question: Question, built: Built) -> float:
     carried, _ = _ranges(faded, factor)
     coarse = _share_of(faded, carried > 2.0 * factor)
     cut = max(coarse * _cut(question, _VALUES) * _fuller(faded) / factor, faded.least)
-    return _of_part(question, built, _blurred(question, built, factor), cut)
+    return of_part(question, built, _blurred(question, built, factor), cut)
 
 
 def exponential_width(question: Question, built: Built) -> float:
@@ -58,7 +58,7 @@ def exponential_width(question: Question, built: Built) -> float:
     faded = built.stored.faded(question)
     coarse = _share_of(faded, faded.of_epoch(built.stored.events / built.stored.parts) > 2.0 * factor)
     cut = max(coarse * _cut(question, _FADED) * _fuller(faded) / factor, faded.least)
-    return _of_part(question, built, 0.0, cut)
+    return of_part(question, built, 0.0, cut)
 
 
 def _cut(question: Question, share: float) -> float:
@@ -91,7 +91,7 @@ def _tied(decay: LastEvents, faded: Faded) -> float:
     return float(max(moment - 1.0, 0.0)) / max(decay.count, 1.0)
 
 
-def _of_part(question: Question, built: Built, blurred: float, cut: float) -> float:
+def of_part(question: Question, built: Built, blurred: float, cut: float) -> float:
     """The width of an answer over a part of the values: each end of the part cuts ranges of values.
 
     `blurred` is what times leave in doubt, of all that counts or of a part; `cut` is what one end cuts, of all.

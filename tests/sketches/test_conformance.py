@@ -11,6 +11,7 @@ import pytest
 from sketches import Events, Question, Sample
 from sketches.countmin.ecm import Ecm
 from sketches.countmin.retractable import Retractable
+from sketches.digests.division import Division
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
@@ -134,6 +135,16 @@ FAMILIES = [
         {"epsilon": 0.2, "span": 600, "decay": FADING},
         {"epsilon": 0.3, "span": 900, "decay": "log:unit=1m"},
         tuple(one for one in EVERYTHING if Wbmh.abilities.include(one)),
+        random=False,
+        **COUNTED,
+    ),
+    Family(
+        "division",
+        Division.build,
+        {"epsilon": 0.2, "span": 600, "decay": FADING},
+        {"epsilon": 0.3, "span": 900, "decay": "log:unit=1m"},
+        tuple(one for one in EVERYTHING if Division.abilities.include(one)),
+        tuple(one for one in OF_KEYS if Division.abilities.include(one)),
         random=False,
         **COUNTED,
     ),

@@ -114,6 +114,6 @@ def test_an_unknown_family_is_named_with_the_known_ones() -> None:
 
 def test_families_with_an_ability() -> None:
     """Error messages list who can do what, from the families themselves."""
-    assert families_with("curves") == "sample, integral, qdigest, exponential, wbmh and kll have"
+    assert families_with("curves") == "sample, integral, qdigest, exponential, wbmh, division and kll have"
     assert families_with("joins") == "sample and ecm have"
     assert families_with("joint_lists") == "sample and ecm have"

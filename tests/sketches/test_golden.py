@@ -24,6 +24,7 @@ import pytest
 from sketches import Ecm, Events, Question, Retractable, Sample
 from sketches.countmin.log_bytes import ENTRIES_FORMAT
 from sketches.countmin.retractable import SIGNED_FORMAT
+from sketches.digests.division import Division
 from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.exponential import Exponential
 from sketches.digests.histogram import Histogram
@@ -217,6 +218,16 @@ def wbmh_integers() -> Wbmh:
 
 def wbmh_floats() -> Wbmh:
     return wbmh(lambda v: v / 8 - 20.0, 62)
+
+
+def division_keys() -> Division:
+    labels = np.array(LABELS, object)
+    found: Division = merged(
+        800,
+        lambda events: Division.build(events, decay="log:unit=1m", epsilon=0.5, span=100, seed=63),
+        lambda v: labels[v % 6],
+    )
+    return found
 
 
 def ecm_aggregated() -> Ecm:
@@ -483,6 +494,7 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "qdigest-keys": (qdigest_keys, KEYS),
     "wbmh-integers": (wbmh_integers, NUMBERS),
     "wbmh-floats": (wbmh_floats, NUMBERS),
+    "division-keys": (division_keys, KEYS),
     "exponential-numbers": (exponential_numbers, FADED),
     "exponential-keys": (exponential_keys, FADED_KEYS),
     "ecm-aggregated": (ecm_aggregated, KEYS),
@@ -514,7 +526,7 @@ def golden(name: str) -> Path:
     version = SAMPLE_FORMAT if name.startswith("sample-stream") else FORMAT_VERSION
     if name.startswith("ecm") and name != "ecm-randomised":
         version = ENTRIES_FORMAT
-    if name.startswith(("histogram", "qdigest", "wbmh", "exponential")):
+    if name.startswith(("histogram", "qdigest", "wbmh", "division", "exponential")):
         version = PATHS_FORMAT
     if name.startswith("retractable"):
         version = SIGNED_FORMAT

@@ -79,6 +79,7 @@ SETTINGS = (
     Setting("histogram", {"epsilon": 0.2, "span": 3600}, merged=True, rows=3000),
     Setting("qdigest", {"epsilon": 0.1}, rows=3000),
     Setting("qdigest", {"epsilon": 0.2, "span": 3600}, merged=True, rows=3000),
+    Setting("division", {"epsilon": 0.2, "decay": "poly:alpha=1,unit=1m", "span": 600}, merged=True, rows=3000),
     Setting("wbmh", {"epsilon": 0.2, "decay": "poly:alpha=1,unit=1m"}, rows=3000),
     Setting("wbmh", {"epsilon": 0.3, "decay": "log:unit=1m", "span": 600}, merged=True, rows=3000),
     Setting("exponential", {"epsilon": 0.1, "decay": HALVING}, rows=3000),

@@ -210,10 +210,10 @@ def random_settings(rng: Rng, family: str, stream: Stream, unit: TimeUnit) -> di
         kinds = ("none", "window", "exp", "poly", "chordal", "log", "expr", "table", "superexp")
         only = "exp" if family != "integral" else pick(rng, kinds)
         settings["decay"] = random_decay(rng, seconds, len(stream), only=only)
-    if family == "wbmh":  # slow enough for blocks of time, and asked under any decay
+    if family in ("wbmh", "division"):  # slow enough for blocks of time, and asked under any decay
         kinds = ("none", "poly", "poly", "power", "log", "expr")
         settings["decay"] = random_decay(rng, duration_of(stream, unit), len(stream), only=pick(rng, kinds))
-    if family in ("histogram", "qdigest", "wbmh"):
+    if family in ("histogram", "qdigest", "wbmh", "division"):
         steps = int(stream.t.max() - stream.t.min()) if len(stream) else 0
         settings["span"] = int(np.clip(steps // int(pick(rng, (1, 1, 2, 5, 20))), 1, 2**47))
         if rng.random() < 0.2:

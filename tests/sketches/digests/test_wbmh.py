@@ -13,7 +13,7 @@ import pytest
 from sketches import Estimate, Events, Question
 from sketches.arrays import Flags, Floats
 from sketches.decay import parse_decay
-from sketches.digests.divided import DividedParameters
+from sketches.digests.divided import DividedDigest, DividedParameters
 from sketches.digests.wbmh import Wbmh
 from sketches.encoding.envelope import open_envelope, seal
 from sketches.errors import CorruptError, UnanswerableError, WaneError
@@ -88,7 +88,7 @@ def sketch(decay: str, parts: str = "batch", kind: str = "heavy-tailed") -> Wbmh
     return found
 
 
-def spans(sketch: Wbmh) -> set[tuple[int, int]]:
+def spans(sketch: DividedDigest) -> set[tuple[int, int]]:
     begin, end = sketch.forest.times(sketch.parameters.span)
     return set(zip(begin.tolist(), end.tolist(), strict=True))
 

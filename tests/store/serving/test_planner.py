@@ -531,7 +531,7 @@ def test_families_that_cannot_answer_say_so(tmp_path: Path) -> None:
     ):
         with pytest.raises(UnanswerableError, match=re.escape(refusal.format(words))):
             alone.ask(STREAM, question)
-    curves = "family 'histogram' has no curves; sample, integral, qdigest, exponential, wbmh and kll have"
+    curves = "family 'histogram' has no curves; sample, integral, qdigest, exponential, wbmh, division and kll have"
     with pytest.raises(UnanswerableError, match="does not answer sum of the value, only of the weight"):
         alone.ask(STREAM, Ask("sum", of="value"))
     with pytest.raises(UnanswerableError, match=re.escape(curves)):
