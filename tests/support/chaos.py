@@ -238,7 +238,7 @@ class Scene:
     def ended(self, process: subprocess.Popen[str], how: str) -> int:
         """Wait for a run, and look at what it said."""
         try:
-            said, _ = process.communicate(timeout=240)
+            said, _ = process.communicate(timeout=600)
         except subprocess.TimeoutExpired:
             process.kill()
             said, _ = process.communicate()
