@@ -18,6 +18,7 @@ from sketches.errors import WaneError
 from sketches.recent import Recent
 from store import Store, StoreError
 from store.serving.catalogue import Catalogue, StoredStream
+from store.serving.opened_streams import OpenedCatalogue
 from store.serving.query_command import ask
 from store.serving.split_answer import SplitAnswer
 from store.serving.staleness import source_states
@@ -46,7 +47,11 @@ class Metrics:
         failed = GaugeMetricFamily(
             "wane_recorded_failed", "1 where a recorded question cannot be answered", labels=["name"]
         )
+        catalogue = store.catalogue()
+        some = isinstance(catalogue, OpenedCatalogue)  # whom not all streams are shown, no question names another
         for one in self._recorded:
+            if some and one.options.stream not in catalogue.streams:
+                continue
             found = self._found(store, one)
             failed.add_metric([one.name], float(isinstance(found, str)))
             if not isinstance(found, str):

@@ -14,7 +14,7 @@ from dashboard.api.recorded import RecordError, read_recorded
 from sketches import Question
 from store import Store, StoreBusyError
 from store.serving.query_command import ask
-from tests.support.dashboard_stores import CALLS, SITES
+from tests.support.dashboard_stores import CALLS, LATENCIES, SITES
 
 
 def scraped(client: TestClient) -> dict[tuple[str, ...], float]:
@@ -129,3 +129,13 @@ def test_a_field_that_is_called_stream_has_another_label(tmp_path: Path) -> None
     """A label that stands twice would cost Prometheus the whole scrape."""
     (tmp_path / "wane.toml").write_text('[record.a]\nstream = "calls"\naggregate = "count"\nby = "stream"')
     assert [one.label for one in read_recorded(tmp_path / "wane.toml")] == ["by_stream"]
+
+
+def test_a_role_hears_of_no_question_about_another_stream(small: Path, tmp_path: Path) -> None:
+    """Neither its answer nor its name, which may say enough."""
+    found, store = metrics_of(tmp_path / "wane.toml", ""), Store(small)
+    for streams, told in ((frozenset({CALLS}), True), (frozenset({LATENCIES}), False), (frozenset[str](), False)):
+        assert (b"seen" in found.text(store.opened_to(streams))[0]) is told
+    gone = tmp_path / "gone.toml"
+    gone.write_text('[record.gone]\nstream = "no such"\naggregate = "count"')
+    assert b'wane_recorded_failed{name="gone"} 1.0' in Metrics(read_recorded(gone)).text(store)[0]
