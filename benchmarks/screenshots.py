@@ -1,6 +1,6 @@
 """Pictures of every page, light and dark, on a desk and on a phone, into docs/img.
 
-    python -m benchmarks.screenshots [--store FILE]
+    python -m benchmarks.screenshots [--store FILE] [--only PAGE]
 
 Without a store it makes the demo's (Spark, half a minute). Look at each picture before it is committed.
 """
@@ -72,12 +72,12 @@ def look(page: Page, address: str, name: str) -> None:
     page.wait_for_timeout(1500)  # fonts and the chart's last frame
 
 
-def shoot(opened: Browser, address: str) -> None:
+def shoot(opened: Browser, address: str, names: list[str]) -> None:
     for scheme in SCHEMES:
         for size, (width, height) in SIZES.items():
             context = opened.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
             page = context.new_page()
-            for name in PAGES:
+            for name in names:
                 look(page, address, name)
                 picture = Image.open(io.BytesIO(page.screenshot()))
                 file = FOLDER / f"{name}-{scheme}-{size}.png"
@@ -89,6 +89,7 @@ def shoot(opened: Browser, address: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path)
+    parser.add_argument("--only", choices=PAGES, action="append", help="this page; may be given several times")
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +101,7 @@ def main() -> None:
         (Path(folder) / "calls.toml").write_text(BOARD)
         boards = "--boards", folder
         with served(store, Path(folder) / "log", *boards) as (address, _), browser() as opened:
-            shoot(opened, address)
+            shoot(opened, address, options.only or list(PAGES))
 
 
 if __name__ == "__main__":

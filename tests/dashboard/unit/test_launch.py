@@ -113,7 +113,9 @@ def test_two_runs_of_a_page_do_not_change_its_state_at_once(monkeypatch: pytest.
     monkeypatch.setattr(SafeSessionState, "__init__", SafeSessionState.__init__)  # what it was, afterwards
     guard_sessions()
     state = SessionState()
-    left_behind, next_one = (SafeSessionState(state, lambda: None) for _ in range(2))
+    left_behind, next_one = (
+        SafeSessionState(state, yield_callback=lambda: None) for _ in range(2)
+    )  # as Streamlit calls it
     elsewhere = SafeSessionState(SessionState(), lambda: None)
     free = {}
     with left_behind._lock, ThreadPoolExecutor() as pool:
