@@ -169,7 +169,7 @@ async def person(page: AsyncPage, seed: int, until: float, counts: Counter[str])
         begun = time.monotonic()
         slider = page.get_by_role("slider", name="Half-life")
         if rng.random() < PRESETS or not await slider.count():
-            presets = ["Last hour", "Last day", "Slow polynomial", "Half-life 1 h"]
+            presets = ["Last day", "Last week", "Slow polynomial", "Half-life 1 d"]
             await page.get_by_text(rng.choice(presets), exact=True).click()
         else:
             await slider.focus()

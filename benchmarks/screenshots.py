@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "img"
 SIZES = {"desk": (1440, 900), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
 CALLS = {"stream": "calls"}
-INCIDENT = {"mark-start": "2026-01-30T07:00:00Z", "mark-end": "2026-01-30T10:00:00Z"}
+INCIDENT = {"mark-start": "2026-01-31T08:30:00Z", "mark-end": "2026-01-31T10:30:00Z"}
 BOARD = """title = "Call quality"
 columns = 2
 [[panel]]

@@ -15,6 +15,7 @@ from sketches.axis_classes import in_steps
 
 STEPS: Final = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 FADED: Final = 0.45
+TOP: Final = 62  # pixels above: the buttons, and below them what hatches mean
 LONGEST: Final = 22  # characters of the name of a row
 MOST_NAMED: Final = 45  # rows whose names have room
 
@@ -50,7 +51,7 @@ def heatmap(
     every = max(1, -(-len(names) // MOST_NAMED))
     return figure(
         traces,
-        max(240, 110 + min(22, max(12, 900 // max(len(names), 1))) * len(names)),
+        TOP + max(200, 70 + min(22, max(12, 900 // max(len(names), 1))) * len(names)),
         x={"title": {"text": f"as of, {in_figure(zone)}"}, "showgrid": False},
         y={
             "tickmode": "array",
@@ -61,7 +62,7 @@ def heatmap(
         },
         hovermode="closest",
         showlegend=bool(uncertain.any()),
-        margin=MARGIN_WITHOUT_LEGEND,
+        margin={**MARGIN_WITHOUT_LEGEND, "t": TOP},
     )
 
 

@@ -277,8 +277,9 @@ def amounts(found: ChangesAnswer, view: View, stream: StoredStream) -> str:
     told = f"About {numbers[0]} {of} in the marked time ({rates[0]} a second), {numbers[1]} in {against(view)} "
     told += f"({rates[1]} a second)"
     if inside[1] > outside[2] or inside[2] < outside[1]:
-        times = inside[0] / outside[0] if outside[0] else np.inf
-        told += f": {times:.3g} times as busy"
+        more, less = max(inside[0], outside[0]), min(inside[0], outside[0])
+        times = more / less if less else np.inf
+        told += f": {times:.3g} times {'as busy' if inside[0] == more else 'quieter'}"
     return told + "."
 
 
