@@ -103,7 +103,7 @@ def test_a_hostile_address_is_answered_in_words(
         assert part in told, f"{part!r} is not in {told}"
     assert len(view.drawn()[-1]) > 1
     harmless(view)
-    view.change(lambda: view.page.get_by_role("radio", name=re.compile("^Last ")).first.click())
+    view.change(view.page.get_by_role("radio", name=re.compile("^Last ")).first.click)
     assert "The address" not in view.text
     harmless(view)
 
