@@ -13,6 +13,7 @@ from typing import Final
 from sketches.records import dataclass
 
 ROLES: Final = ("source", "id", "time", "value", "weight")  # the columns of an event
+RETRACT: Final = "retract"  # a further one, where rows may take an event back
 
 MAX_TIME: Final = 1 << 62
 MAX_VALUE: Final = 1e300  # squares and spans of larger values would leave the range of floats

@@ -39,6 +39,7 @@ from sketches.records import dataclass
 from sketches.site_parts import SitePart
 from sketches.splittable import Splittable
 from sketches.taken_in import TakenIn
+from sketches.taking_back import TakesBack
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
@@ -167,7 +168,7 @@ class Gathered:
     nbytes: int
 
 
-class Sketch(Askable, SitePart, TakenIn):
+class Sketch(Askable, SitePart, TakenIn, TakesBack):
     """A sketch of one family: a value that nothing changes once it is built; `merge` returns a new one.
 
     A family must say what is abstract here. Everything else has a default that suits a family whose merged sketches

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ingest.driver.configuration.settings import StreamSettings
 from ingest.driver.files.file_faults import parquet_heads
 from ingest.executor.worker import RowGroup
-from sketches.event_rules import ROLES, PlainColumn
+from sketches.event_rules import RETRACT, ROLES, PlainColumn
 
 _TASK_ROWS: Final = 8_000_000  # a worker sketches a chunk of them at a time; more in a task cost nothing
 
@@ -72,7 +72,7 @@ def read_parquet(settings: StreamSettings, paths: Sequence[str]) -> tuple[Parque
         schema, groups = head
         for part, plain in columns.items():
             if plain.column is not None and plain.column not in schema.names:
-                if part in ROLES or elsewhere(plain.column, path, schema):
+                if part in (*ROLES, RETRACT) or elsewhere(plain.column, path, schema):
                     return None, {}  # in other letters, in the name of a folder, or nowhere: the other way will tell
                 continue  # of a field: the file was written before there was such a column
             found = pa.scalar(plain.constant).type if plain.column is None else schema.field(plain.column).type

@@ -108,7 +108,8 @@ def worker_settings(
     fields = {name: kinds.fields.get(name, FieldKind.INTEGER) for name in settings.fields}  # or has only nulls
     families = _families(settings, kind)
     taking = families if settings.of_sketches else ()
-    conversion = Conversion(kind, settings.unit, earliest, latest, now, settings.weight_step, fields, taking)
+    conversion = Conversion(kind, settings.unit, earliest, latest, now, settings.weight_step, fields)
+    conversion = replace(conversion, retracts=settings.retract is not None, sketches=taking)
     return WorkerSettings(conversion, settings.epoch, families, within)
 
 

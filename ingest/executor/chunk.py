@@ -32,7 +32,8 @@ class Chunk:
         self._clear()
 
     def _clear(self) -> None:
-        self._columns: list[list[NDArray[Any]]] = [[], [], [], [], []]
+        retracts = self._settings.conversion.retracts
+        self._columns: list[list[NDArray[Any]]] = [[] for _ in range(6 if retracts else 5)]
         self._fields: dict[str, list[FieldRows]] = {name: [] for name in self._settings.conversion.fields}
         self._labels: dict[int, str] = {}
         self.nbytes = 0
@@ -42,6 +43,7 @@ class Chunk:
             return
         numbers = np.array([self._sources.setdefault(name, len(self._sources)) for name in rows.source_names], np.int32)
         columns: list[NDArray[Any]] = [numbers[rows.sources], rows.ids, rows.times, rows.values, rows.weights]
+        columns += [] if rows.gone is None else [rows.gone]
         fields = rows.fields
         if (within := self._settings.within) is not None:
             inside = (rows.times >= within[0]) & (rows.times < within[1])
@@ -65,7 +67,8 @@ class Chunk:
         """
         if not self._columns[0]:
             return
-        sources, ids, times, values, weights = (np.concatenate(parts) for parts in self._columns)
+        sources, ids, times, values, weights, *back = (np.concatenate(parts) for parts in self._columns)
+        gone: Flags | None = back[0] if back else None
         labels = sorted_labels(self._labels)
         fields = fields_of(len(times), self._settings.conversion.fields, self._fields)
         self._clear()
@@ -76,11 +79,14 @@ class Chunk:
             names = pa.array(list(self._sources), pa.string()).take(pa.array(codes))
             yield record(self._settings.schema, len(codes), {"source": names, **found})
             return
-        tally.shared_ids.add(ids, times, values, weights, fields)
+        if gone is None:
+            tally.shared_ids.add(ids, times, values, weights, fields)
+        else:  # a row that takes an event back repeats it, and is no repeat
+            tally.shared_ids.add(ids[~gone], times[~gone], values[~gone], weights[~gone])
         units = weights if (weights != 1).any() else None
         events = Events(ids, times, values, units, labels, self._settings.conversion.kind, fields)
         groups = group(sources, times, self._settings.epoch)
-        found = self._totals(events, groups) | self._payloads(events, groups)
+        found = self._totals(events, groups, gone) | self._payloads(events, groups, gone)
         yield record(self._settings.schema, len(groups.sources), found)
         del found
         names = list(self._sources)
@@ -92,20 +98,25 @@ class Chunk:
                 new = ~np.repeat(earlier, np.diff(groups.bounds))[groups.place]
                 whole.add(family, events.take(new), sources[new], names)
 
-    def _totals(self, events: Events, groups: Groups) -> dict[str, Any]:
+    def _totals(self, events: Events, groups: Groups, gone: Flags | None) -> dict[str, Any]:
         begins = groups.bounds[:-1]
         times = put(events.times, groups.place)
         number = np.diff(groups.bounds)
+        weight = number if events.weights is None else np.add.reduceat(put(events.weights, groups.place), begins)
+        if gone is not None:
+            sign = np.where(gone, -1, 1)
+            signed = sign if events.weights is None else sign * events.weights
+            number, weight = (np.add.reduceat(put(column, groups.place), begins) for column in (sign, signed))
         return {
             "source": pa.array(list(self._sources), pa.string()).take(pa.array(groups.sources)),
             "start": groups.epochs * self._settings.epoch,
             "events": number,
-            "weight": number if events.weights is None else np.add.reduceat(put(events.weights, groups.place), begins),
+            "weight": weight,
             "oldest": np.minimum.reduceat(times, begins),
             "newest": np.maximum.reduceat(times, begins),
         }
 
-    def _payloads(self, events: Events, groups: Groups) -> dict[str, Any]:
+    def _payloads(self, events: Events, groups: Groups, gone: Flags | None) -> dict[str, Any]:
         """The payloads of each group, for families that keep sketches by epoch or still have some in a store."""
         found: dict[str, Any] = {}
         placed: Events | None = None
@@ -115,7 +126,9 @@ class Chunk:
             if family.scope is Scope.STREAM and old is None:
                 continue
             placed = _placed(events, groups) if placed is None else placed
-            if family.scope is not Scope.STREAM:
+            if gone is not None:
+                found[family.family] = family.payloads_less(placed, groups.bounds, put(gone, groups.place), **keywords)
+            elif family.scope is not Scope.STREAM:
                 found[family.family] = family.payloads(placed, groups.bounds, **keywords)
             elif old is not None and earlier is not None and family.earlier is not None:
                 found[family.family] = _payloads_of(family.earlier, placed, groups, old, earlier.keywords)

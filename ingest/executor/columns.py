@@ -37,6 +37,7 @@ from sketches.event_rules import (
     MAX_WEIGHT,
     MIN_WEIGHT,
     NUMBER,
+    RETRACT,
     ROLES,
     WHOLE_NUMBER,
 )
@@ -72,6 +73,7 @@ class Conversion:
     clock: int = MAX_TIME  # when the run started; later times are accepted up to `latest`, and counted
     weight_step: Fraction = Fraction(1)  # weights become whole numbers of it
     fields: Mapping[str, FieldKind] = field(default_factory=dict)
+    retracts: bool = False  # rows may take an event back
     sketches: Families = ()  # values are sketches that others have made, which these families take in
 
 
@@ -90,6 +92,7 @@ class CheckedRows:
     fault: NDArray[np.uint8] | None
     reasons: tuple[str, ...] = ()
     fields: Mapping[str, FieldRows] = field(default_factory=dict)
+    gone: Flags | None = None  # which rows take an event back, where the stream has such
     field_faults: FieldFaults = field(default_factory=dict)  # why fields are missing in rows that are events
 
     def __len__(self) -> int:
@@ -129,7 +132,8 @@ def type_fault(role: str, column: pa.DataType, of_sketches: bool = False) -> str
 def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRows:
     """Convert the columns of a batch, and leave out the rows that are not events."""
     fields = conversion.fields
-    raw, columns = columns, {role: simplified(columns[role]) for role in ROLES}
+    roles = (*ROLES, RETRACT) if conversion.retracts else ROLES
+    raw, columns = columns, {role: simplified(columns[role]) for role in roles}
     faults: Faults = []
     sources, names = _texts(columns["source"], "source", LONGEST_SOURCE, faults)
     ids = _ids(columns["id"], faults)
@@ -141,9 +145,10 @@ def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRow
     else:
         values, labels = _values(columns["value"], conversion.kind, faults)
         weights = _weights(columns["weight"], conversion.weight_step, faults)
+    gone = _gone(columns[RETRACT], faults) if conversion.retracts else None
     if not faults:
         further, missed = check_fields(raw, fields, None)
-        return CheckedRows(sources, names, ids, times, values, weights, labels, None, (), further, missed)
+        return CheckedRows(sources, names, ids, times, values, weights, labels, None, (), further, gone, missed)
     fault = np.zeros(len(times), np.uint8)
     for number, (mask, _) in enumerate(faults, start=1):
         fault[mask & (fault == 0)] = number
@@ -160,8 +165,16 @@ def check(columns: Mapping[str, pa.Array], conversion: Conversion) -> CheckedRow
         fault,
         tuple(reason for _, reason in faults),
         further,
+        None if gone is None else gone[keep],
         missed,
     )
+
+
+def _gone(array: pa.Array, faults: Faults) -> Flags:
+    """Which rows take an event back."""
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.bool_())
+    return to_numpy(_filled(array, False, faults, "nothing says whether it takes an event back")).astype(bool)
 
 
 def _reject(faults: Faults, mask: Flags, reason: str) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import ClassVar, Final
+from itertools import pairwise
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sketches import guarantees
-from sketches.arrays import Floats, Words, frozen
+from sketches.arrays import Flags, Floats, Ints, Words, frozen
 from sketches.compiled import njit
 from sketches.countmin.counter_reading import collided
 from sketches.countmin.expected_widths import retractable_width
@@ -126,6 +127,7 @@ class Retractable(Sketch):
 
     family: ClassVar[str] = "retractable"
     one_mass: ClassVar[bool] = True
+    takes_back: ClassVar[bool] = True
     abilities: ClassVar[Abilities] = Abilities(("sum", "count", "frequency"), past=False, fixed_decay=True)
 
     parameters: CountMinParameters
@@ -175,6 +177,14 @@ class Retractable(Sketch):
         if gone.extremes.newest is not None and self.extremes.newest is not None and gone.kind is not self.kind:
             raise EventError(f"events of kind {gone.kind} are to be deleted, but those put in are of kind {self.kind}")
         return self.merge(replace(gone, counters=-gone.counters, total=-gone.total))
+
+    @classmethod
+    def payloads_less(cls, events: Events, bounds: Ints, gone: Flags, **settings: Any) -> list[bytes]:
+        found = []
+        for begin, end in pairwise(bounds.tolist()):
+            rows, back = events.rows(begin, end), gone[begin:end]
+            found.append(cls.build(rows.take(~back), **settings).delete(rows.take(back)).to_bytes())
+        return found
 
     @property
     def slack(self) -> float:

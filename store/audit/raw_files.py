@@ -23,7 +23,7 @@ from typing import Any, Final
 import duckdb
 
 from sketches.errors import CorruptError
-from sketches.event_rules import ROLES, PlainColumn
+from sketches.event_rules import RETRACT, ROLES, PlainColumn
 from sketches.events import Kind
 from sketches.fields import FieldKind
 from sketches.question import Counting
@@ -235,6 +235,8 @@ def _reason(
 ) -> str | None:
     if not ledger:
         return "the store has no record of the files that this stream was read from"
+    if RETRACT in settings:
+        return "some of its rows take events back, which only its sketches know"
     if "sketch" in settings:
         return "its rows are sketches that others have made, and the events are not there"
     for role, column in columns.items():

@@ -37,6 +37,7 @@ from ingest.driver.configuration.setting_values import (
 )
 from ingest.driver.configuration.sketch_streams import as_sketches, refuse_families
 from ingest.driver.configuration.stream_settings import DEFAULT_DETAIL, StreamSettings, keywords_of
+from ingest.driver.configuration.taking_back import taken_back
 from sketches.errors import WaneError
 from sketches.event_rules import MOST_FIELDS, ROLES, PlainColumn
 from sketches.events import Events
@@ -137,6 +138,7 @@ _STREAM_KEYS: Final = (
     "fields",
     "value_name",
     "weight_name",
+    "retract",
 )
 
 
@@ -163,6 +165,7 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
     families = _families(file, where, entry)
     if of_sketches:
         refuse_families(file, where, families)
+    retract = taken_back(file, where, entry, families)
     schema = entry.get("schema")
     kept = _kept(file, where, entry, unit, families)
     stale = entry.get("stale", "none")
@@ -188,7 +191,8 @@ def _stream(file: Path, root: Path, name: str, entry: object) -> StreamSettings:
         weight_unit=label_setting(file, f"{where}.weight_unit", entry.get("weight_unit", "")),
         weight_step=step_setting(file, f"{where}.weight_step", entry.get("weight_step", 1)),
         counting=cast(Counting, choice_setting(file, where, "counting", entry, get_args(Counting))),
-        repeats=choice_setting(file, where, "repeats", entry, ("forgive", "count")),
+        repeats="count" if retract else choice_setting(file, where, "repeats", entry, ("forgive", "count")),
+        retract=retract,
         unique=flag_setting(file, f"{where}.unique", entry.get("unique", False)),
         fields=_fields(file, where, entry.get("fields", {}), families),
         of_sketches=of_sketches,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ingest.driver.configuration.settings import SettingsError, StreamSettings
 from ingest.executor.columns import kind_of, type_fault
 from ingest.executor.field_columns import column_name, field_kind_of, field_type_fault
-from sketches.event_rules import ROLES
+from sketches.event_rules import RETRACT, ROLES
 from sketches.events import Kind
 from sketches.fields import FieldKind
 from sketches.registry import FAMILIES
@@ -48,6 +48,11 @@ def checked_kinds(settings: StreamSettings, types: Types, stored: StreamKinds) -
     """The kinds of the stream's values and fields, after a look at the types of all columns."""
     for part, expression in settings.parts.items():
         for found in types[part]:
+            if part == RETRACT:
+                if not pa.types.is_boolean(found):
+                    where = f"{part} of stream {settings.name!r} is {expression!r}"
+                    raise SettingsError(f"{where}, of type {found}; it must be true or false")
+                continue
             of_sketches = settings.of_sketches and part == "value"
             fault = type_fault(part, found, of_sketches) if part in ROLES else field_type_fault(found)
             if fault is not None:

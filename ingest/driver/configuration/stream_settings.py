@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ingest.executor.field_columns import column_name
 from sketches.durations import format_duration
+from sketches.event_rules import RETRACT
 from sketches.family import Sketch
 from sketches.question import Counting
 from sketches.registry import FAMILIES
@@ -50,6 +51,7 @@ class StreamSettings:
     retention: int | None = None
     budget: int | None = None  # bytes
     fields: Mapping[str, str] = field(default_factory=dict)  # name → expression
+    retract: str | None = None  # an expression: true of rows that take an event back
     of_sketches: bool = False  # rows are sketches that others have made, and their column takes the place of the value
     value_name: str = ""  # what the dashboard and answers call values and weights
     weight_name: str = ""
@@ -58,7 +60,8 @@ class StreamSettings:
     @property
     def parts(self) -> dict[str, str]:
         """All expressions: those of an event's parts by role, and those of its fields."""
-        return {**self.expressions, **{column_name(name): text for name, text in self.fields.items()}}
+        back = {} if self.retract is None else {RETRACT: self.retract}
+        return {**self.expressions, **back, **{column_name(name): text for name, text in self.fields.items()}}
 
     def build_keywords(self, family: type[Sketch]) -> dict[str, Any]:
         """The keywords of a family's `build`: those of the stream that it takes, and its own."""
@@ -124,6 +127,7 @@ class StreamSettings:
             "format": self.format,
             **self.expressions,
             **({"sketch": self.expressions["value"]} if self.of_sketches else {}),
+            **({} if self.retract is None else {RETRACT: self.retract}),
             "fields": dict(self.fields),
             "families": list(self.families),
             "value_unit": self.value_unit,
