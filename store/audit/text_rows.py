@@ -173,8 +173,8 @@ def lacking(raw: RawFiles, role: str, where: str) -> StoreError:
 
 
 class FoundType(NamedTuple):
-    """The type that Spark would find for a column, None where it has no value; and whether a value of it is one that
-    only Spark reads: of CSV a number that only Java takes for one, of JSON a fraction."""
+    """The type that Spark would find for a column, None where it has no value; and whether only Spark reads it: of CSV
+    numbers of which some are numbers to Java alone, of JSON values of which some are fractions."""
 
     kind: str | None
     odd: bool
@@ -184,12 +184,13 @@ def found_types(connection: duckdb.DuckDBPyConnection, form: str, rows: TextRows
     """The types that Spark would find in text files, from one pass over all files."""
     rules = _CSV_TYPES if form == "csv" else _JSON_TYPES
     odd = _IS_JAVA if form == "csv" else _FRACTION
+    numbers = f"(({_CSV_TYPES['DOUBLE']}) OR ({_IS_JAVA}))" if form == "csv" else "true"  # one text makes all texts
     tests = [
         test
         for part in rows.parts
         for test in (
             *(f"bool_and({rule.format(c=part)}) FILTER ({part} IS NOT NULL)" for rule in rules.values()),
-            f"bool_or({odd.format(c=part)})",
+            f"bool_or({odd.format(c=part)}) AND bool_and({numbers.format(c=part)}) FILTER ({part} IS NOT NULL)",
         )
     ]
     fits = connection.execute(f"SELECT {', '.join(tests) or 'NULL'} FROM ({rows.query})", dict(rows.values)).fetchall()[

@@ -227,6 +227,34 @@ def test_what_needs_spark_is_refused(tmp_path: Path, change: dict[str, str], sen
     assert not settings.store.exists()
 
 
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (["5d", "7"], "numbers that only Java reads"),
+        (["5d", "7", "x"], None),  # one text makes all of them texts, to Spark too
+        (['{"a": 1}', "[2]"], "has objects or lists"),
+        (['"x"', "2.50"], "texts and fractions"),
+        (['"x"', "2"], None),
+    ],
+)
+def test_values_that_only_spark_reads_are_refused(tmp_path: Path, values: list[str], sentence: str | None) -> None:
+    """A column is left to Spark where it would read it as something else, and only there."""
+    (tmp_path / "raw").mkdir()
+    form = "json" if values[0][0] in '{"' else "csv"
+    rows = ["id,t,v"] if form == "csv" else []
+    line = "{at},1700000000,{value}" if form == "csv" else '{{"id": {at}, "t": 1700000000, "v": {value}}}'
+    rows += [line.format(at=at, value=value) for at, value in enumerate(values)]
+    (tmp_path / f"raw/a.{form}").write_text("\n".join(rows) + "\n")
+    settings = configure(tmp_path, input=f"raw/*.{form}", source="'s'", weight="1")
+    outcome = ingest(settings, None, engine="local").outcomes[0]
+    if sentence is None:
+        assert (outcome.error, outcome.rows, outcome.rejected) == (None, len(values), {})
+    else:
+        assert outcome.error is not None
+        assert sentence in outcome.error
+        assert "this needs Spark" in outcome.error
+
+
 def test_a_schema_and_odd_names(tmp_path: Path) -> None:
     """A schema gives types, and what is not of them is missing; a file may have the letters of globs in its name."""
     (tmp_path / "raw").mkdir()

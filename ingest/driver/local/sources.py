@@ -178,6 +178,8 @@ class TextSource:
             kind, odd = types[part]
             if odd and (kind == "VARCHAR" and settings.format == "json"):
                 raise StoreError(f"`{name}` has texts and fractions")
+            if kind == "texts and objects":
+                raise StoreError(f"`{name}` has objects or lists")
             if odd and settings.format == "csv" and kind == "VARCHAR":
                 raise StoreError(f"`{name}` has numbers that only Java reads, like 5d")
             made.append(f"CAST({part} AS VARCHAR)" if kind is None else typed(part, settings.format, kind))
