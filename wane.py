@@ -22,6 +22,7 @@ from ingest.driver.site_command import SITE, add_site_commands
 from ingest.options import INGEST, add_ingest_options
 from sketches.durations import format_duration
 from sketches.errors import QuestionError, WaneError
+from sketches.lazy import imported_when_used
 from sketches.vocabulary import EXAMPLES
 from store.merging.options import EXPORT, MERGE, add_merging_options
 from store.serving.query_options import add_query_options
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from sketches.units import TimeUnit
 
-
+__getattr__ = imported_when_used(__name__, {"ingest": ["sketch", "commit_batch"]})
 _ONLY_READING: Final = frozenset({"query", "sql", "info", "decay", "serve"})
 
 

@@ -33,7 +33,7 @@ from sketches.units import SECOND, TimeUnit
 from store.database import StoreError, connected
 from store.file_formats import CHECKABLE_COMPRESSIONS, COMPRESSIONS, FORMATS
 from store.schema import check
-from store.writing.ledger import KnownFile, content_of, files_in, fingerprint
+from store.writing.ledger import BATCH, KnownFile, content_of, files_in, fingerprint
 
 _UNREAD: Final = tuple(ending for ending in COMPRESSIONS if ending not in CHECKABLE_COMPRESSIONS)
 
@@ -205,6 +205,8 @@ def _resolved(folders: Sequence[str]) -> tuple[str, ...]:
 def state_of(known: KnownFile, folders: Sequence[str]) -> str:
     """Whether a file is present, changed, missing, or refused: it, or what a link in its path leads to, lies outside
     the folders, or is not a plain file."""
+    if known.path.startswith(BATCH):
+        return "missing"
     try:
         real = os.path.realpath(known.path)
         if not any(os.path.commonpath([real, folder]) == folder for folder in folders):
@@ -266,6 +268,8 @@ def _none_at_hand(
         return None
     if refused:
         return refusal(refused, folders)
+    if any(known.path.startswith(BATCH) for known in ledger):
+        return "its events came from queries of Spark, which leave no raw files"
     return f"none of the stream's {len(ledger):,} input files is at hand as it was when it was read"
 
 

@@ -21,6 +21,7 @@ from store.packed_ledger import open_ledger, pack_ledger, unpack_ledger
 from store.schema import check, migrate
 from store.writing.run import InputFile, Run
 
+BATCH: Final = "batch "  # begins the names of what came from a query, and is no file
 _BLOCK: Final = 1 << 20
 
 

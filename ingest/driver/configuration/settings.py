@@ -109,6 +109,11 @@ def read_settings(path: str | Path) -> Settings:
     )
 
 
+def stream_of(name: str, entry: Mapping[str, object]) -> StreamSettings:
+    """A stream of these settings whose rows come from elsewhere than from files."""
+    return _stream(Path("sketch()"), Path(), name, {**entry, "input": "rows.parquet"})
+
+
 _STREAM_KEYS: Final = (
     "input",
     "sketch",

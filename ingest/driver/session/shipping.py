@@ -37,6 +37,10 @@ def ship(session: SparkSession, folder: Path) -> None:
     session.conf.set(_ARCHIVE, archive.name)
 
 
+def is_shipped(session: SparkSession) -> bool:
+    return session.conf.get(_ARCHIVE, None) is not None
+
+
 def write_archive(folder: Path) -> Path:
     """An archive of the code that workers need; its name tells its content."""
     files = [file for pattern in _SENT for file in sorted(ROOT.glob(pattern))]
