@@ -12,6 +12,7 @@ section of docs/dashboard.md.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import tempfile
@@ -343,12 +344,13 @@ def report(found: dict[str, dict[str, tuple[int, float, str]]]) -> str:
         row: list[Any] = [name]
         for place in found.values():
             clicks, seconds, told = place[name]
-            row += [clicks, f"{seconds:.1f}", told]
+            row += [clicks, f"{seconds:.1f}", told.replace("\N{WORD JOINER}", "")]
         rows.append(row)
     head = ["task", *(cell for place in found for cell in (f"{place}: clicks", "seconds", "found"))]
     told = (
         "Done by a script in headless Chromium, from Explore as it opens, on the same machine as the server. Seconds "
-        "are the page's own, with no time to think. A click, a drag and a typed text count 1, a choice in a list 2."
+        "are the page's own, with no time to think. A click, a drag and a typed text count 1, a choice in a list 2. "
+        f"The machine's load was {os.getloadavg()[0]:.0f} at the end; more than 2 is waiting."
     )
     return f"{textwrap.fill(told, 120)}\n\n{table(tuple(head), rows)}"
 
