@@ -61,6 +61,7 @@ def test_a_worker_needs_nothing_but_the_archive(archive: Path, tmp_path: Path) -
         "ingest.executor.grouping",
         "ingest.executor.merging",
         "ingest.executor.stream_sketches",
+        "ingest.executor.taken_in",
         "ingest.executor.tally",
         "ingest.executor.worker",
         "ingest.executor.worker_settings",
