@@ -268,7 +268,7 @@ def main() -> None:
             section, command = "A year of daily merges", "python -m benchmarks.sites --year"
         else:
             text = many(folder, chosen.sites, chosen.rows, chosen.seeds)
-            section, command = "Fifty sites and a centre", "python -m benchmarks.sites"
+            section, command = "Many sites and a centre", "python -m benchmarks.sites"
     if chosen.publish:
         publish("benchmarks.md", section, command, text)
     else:
