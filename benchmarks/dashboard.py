@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from playwright.async_api import Page as AsyncPage
+from playwright.async_api import TimeoutError as NotThereError
 from playwright.async_api import async_playwright
 from playwright.sync_api import Page
 from playwright.sync_api import TimeoutError as NotRedrawnError
@@ -172,7 +173,10 @@ async def person(page: AsyncPage, seed: int, until: float, counts: Counter[str])
             presets = ["Last day", "Last week", "Slow polynomial", "Half-life 1 d"]
             await page.get_by_text(rng.choice(presets), exact=True).click()
         else:
-            await slider.focus()
+            try:
+                await slider.focus(timeout=2000)
+            except NotThereError:  # the change before has taken it away: another decay has other controls
+                continue
             await page.keyboard.press(rng.choice(["ArrowLeft", "ArrowRight"]))
         await page.wait_for_timeout(100)
         await page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=PATIENCE)
