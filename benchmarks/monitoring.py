@@ -73,6 +73,7 @@ COUNTED: Final = ("checks", "messages", "bytes", "periodic_bytes", "wrong", "ask
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, default=100)
+    options.add_argument("--first", type=int, default=0, help="the first seed that is played")
     options.add_argument("--seconds", type=float, default=1200.0, help="CPU seconds at most: then seeds are fewer")
     options.add_argument("--processes", type=int, default=0, help="real sites instead: so many processes")
     options.add_argument("--kept", type=Path, help="a file of results by seed: what is in it is not played again")
@@ -84,7 +85,7 @@ def main() -> None:
 
         name, text, wrong = "Monitoring: sites as processes", *experiment(given.processes)
     else:
-        name, text, wrong = "Monitoring", *simulated(given.seeds, given.seconds, given.kept)
+        name, text, wrong = "Monitoring", *simulated(given.first, given.seeds, given.seconds, given.kept)
     if given.publish:
         publish("benchmarks.md", name, command, text)
     else:
@@ -185,21 +186,25 @@ def play(watched: Watched, vectors: Floats, truth: Floats, threshold: float, int
     into.runs += 1
 
 
-def simulated(seeds: int, seconds: float, kept: Path | None) -> tuple[str, bool]:
+def simulated(first: int, seeds: int, seconds: float, kept: Path | None) -> tuple[str, bool]:
     """All seeds, as far as time goes; few of them with many sites, which take as long as all others."""
     begun = time.process_time()
     every = list(streams())
-    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
-    for seed in range(len(lines), seeds):
+    lines = dict(enumerate(kept.read_text().splitlines())) if kept is not None and kept.exists() else {}
+    done = {json.loads(line)[0] for line in lines.values()}
+    for seed in sorted(set(range(first, seeds)) - done):
         if time.process_time() - begun > seconds:
             break
-        lines.append(json.dumps([[key, asdict(one)] for key, one in seed_of(seed, every).items()]))
+        lines[len(lines)] = json.dumps(
+            [seed, [[key, asdict(one)] for key, one in seed_of(seed, every).items()]], default=int
+        )
         if kept is not None:
-            kept.write_text("\n".join(lines) + "\n")
+            with kept.open("a") as opened:
+                opened.write(lines[len(lines) - 1] + "\n")
         print(f"seed {seed}: {time.process_time() - begun:.0f} CPU s", file=sys.stderr, flush=True)
     found: dict[tuple[Any, ...], Played] = defaultdict(Played)
-    for line in lines:
-        for key, one in json.loads(line):
+    for line in lines.values():
+        for key, one in json.loads(line)[1]:
             found[tuple(key)] = summed([found[tuple(key)], Played(**one)])
     return shown(found, len(lines), sum(one.asked for one in found.values()))
 
