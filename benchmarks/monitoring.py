@@ -28,7 +28,7 @@ from sketches.arrays import Floats, Ints
 from sketches.hashing import hash_text
 from sketches.monitoring.readings import Shape
 from sketches.monitoring.watched import Join, Side, Watched
-from sketches.monitoring.zones import Zone
+from sketches.monitoring.zones import LargeRows, Zone
 from store.monitoring.messages import REFERENCE, REPORT, REQUEST, Message
 from tests.support.watching import Network
 
@@ -49,6 +49,16 @@ class Balls(Join):
     def zone(self, total: Floats, threshold: float) -> tuple[Side, Zone]:
         side = Side.BELOW if self.value(total) < threshold else Side.ABOVE
         return side, self.balls(total, threshold)
+
+
+class Least(Join):
+    """The least row, watched by zones on both sides."""
+
+    def zone(self, total: Floats, threshold: float) -> tuple[Side, Zone]:
+        if self.value(total) < threshold:
+            return super().zone(total, threshold)
+        rows = np.arange(self.shape.rows)
+        return Side.ABOVE, LargeRows(self.form, rows, threshold, total.reshape(self.shape.rows, self.shape.width))
 
 
 @dataclass
@@ -73,6 +83,7 @@ COUNTED: Final = ("checks", "messages", "bytes", "periodic_bytes", "wrong", "ask
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, default=100)
+    options.add_argument("--sites", type=int, action="append", default=[], help="so many sites; several times")
     options.add_argument("--first", type=int, default=0, help="the first seed that is played")
     options.add_argument("--seconds", type=float, default=1200.0, help="CPU seconds at most: then seeds are fewer")
     options.add_argument("--processes", type=int, default=0, help="real sites instead: so many processes")
@@ -85,7 +96,7 @@ def main() -> None:
 
         name, text, wrong = "Monitoring: sites as processes", *experiment(given.processes)
     else:
-        name, text, wrong = "Monitoring", *simulated(given.first, given.seeds, given.seconds, given.kept)
+        name, text, wrong = "Monitoring", *simulated(given.first, given.seeds, given.seconds, given.kept, given.sites)
     if given.publish:
         publish("benchmarks.md", name, command, text)
     else:
@@ -166,7 +177,7 @@ def size_of(kind: int, vector: Floats, memory: dict[Any, int]) -> int:
 def play(watched: Watched, vectors: Floats, truth: Floats, threshold: float, into: Played, *, balances: bool) -> None:
     sites = vectors.shape[1]
     network = Network(watched, threshold, [f"s{at}" for at in range(sites)], balances=balances)
-    certain = getattr(watched, "certain", False) and not isinstance(watched, Balls)
+    certain = getattr(watched, "certain", False) and not isinstance(watched, Balls | Least)
     for at, (now, exact) in enumerate(zip(vectors, truth, strict=True)):
         side = network.check(now, at)
         own = watched.value(now.sum(axis=0))
@@ -186,7 +197,7 @@ def play(watched: Watched, vectors: Floats, truth: Floats, threshold: float, int
     into.runs += 1
 
 
-def simulated(first: int, seeds: int, seconds: float, kept: Path | None) -> tuple[str, bool]:
+def simulated(first: int, seeds: int, seconds: float, kept: Path | None, numbers: list[int]) -> tuple[str, bool]:
     """All seeds, as far as time goes; few of them with many sites, which take as long as all others."""
     begun = time.process_time()
     every = list(streams())
@@ -196,7 +207,7 @@ def simulated(first: int, seeds: int, seconds: float, kept: Path | None) -> tupl
         if time.process_time() - begun > seconds:
             break
         lines[len(lines)] = json.dumps(
-            [seed, [[key, asdict(one)] for key, one in seed_of(seed, every).items()]], default=int
+            [seed, [[key, asdict(one)] for key, one in seed_of(seed, every, numbers).items()]], default=int
         )
         if kept is not None:
             with kept.open("a") as opened:
@@ -206,24 +217,24 @@ def simulated(first: int, seeds: int, seconds: float, kept: Path | None) -> tupl
     for line in lines.values():
         for key, one in json.loads(line)[1]:
             found[tuple(key)] = summed([found[tuple(key)], Played(**one)])
-    return shown(found, len(lines), sum(one.asked for one in found.values()))
+    return shown(
+        found, len(done | {json.loads(line)[0] for line in lines.values()}), sum(one.asked for one in found.values())
+    )
 
 
-def seed_of(seed: int, every: list[tuple[str, Ints, Ints]]) -> dict[tuple[Any, ...], Played]:
+def seed_of(seed: int, every: list[tuple[str, Ints, Ints]], numbers: list[int]) -> dict[tuple[Any, ...], Played]:
     found: dict[tuple[Any, ...], Played] = defaultdict(Played)
     kind = KINDS[seed % len(KINDS)]
     for name, ticks, keys in every:
-        for sites in SITES if seed < FEW else SITES[:2]:
+        for sites in numbers or (SITES if seed < FEW else SITES[:2]):
             rng = np.random.default_rng([seed, sites])
             rows = dealt(kind, ticks, keys, sites, rng)
             middle, upper, truth, shape = held(*rows, sites, seed)
             ways = [("estimate", Join(shape), middle, True), ("certain", Join(shape, certain=True), upper, True)]
-            if sites == 16 and seed < 12:
-                ways += [
-                    ("ball", Balls(shape, certain=True), middle, False),
-                    ("zone", Join(shape, certain=True), middle, False),
-                ]
-                ways += [("zone, balanced", Join(shape, certain=True), middle, True)]
+            if sites == 16 and seed < FEW:
+                least = Least(shape, certain=True)
+                ways += [("balls", Balls(shape, certain=True), middle, False)]
+                ways += [("zones", least, middle, False), ("zones and balancing", least, middle, True)]
             for way, watched, vectors, balances in ways:
                 base = float(np.median([watched.value(one) for one in vectors.sum(axis=1)]))
                 for factor in FACTORS if way in ("estimate", "certain") else FACTORS[1:3]:
@@ -249,32 +260,36 @@ def added(found: dict[Any, Played], **chosen: Any) -> Played:
     return summed(one for key, one in found.items() if all(keys[key][name] == of for name, of in chosen.items()))
 
 
+def of_one(played: Played) -> str:
+    """Messages of one for each site and check."""
+    return f"{played.messages / played.checks:.2f}" if played.checks else "–"
+
+
 def shown(found: dict[Any, Played], seeds: int, checks: int) -> tuple[str, bool]:
     names = sorted({key[0] for key in found}, reverse=True)
     rows, lines = [], {}
     for name in names:
         for factor in FACTORS:
-            cells = [name, f"{factor:g}"]
-            for sites in SITES:
-                one = added(found, stream=name, sites=sites, factor=factor, way="estimate")
-                cells.append(f"{one.messages / max(one.checks, 1):.2f} ({one.bytes / max(one.periodic_bytes, 1):.2f})")
-            rows.append(cells)
-            lines.setdefault(f"{name}, {factor:g}", []).extend(
-                (float(sites), max(added(found, stream=name, sites=sites, factor=factor, way="estimate").messages, 1)
-                 / max(added(found, stream=name, sites=sites, factor=factor, way="estimate").checks, 1))
-                for sites in SITES
-            )  # fmt: skip
-    picture("monitoring.svg", {name: line for name, line in lines.items() if not name.endswith("1.3")}, "sites",
-            "messages, of one for each site and check", log_x=True, log_y=True)  # fmt: skip
+            ones = [added(found, stream=name, sites=sites, factor=factor, way="estimate") for sites in SITES]
+            cells = [f"{of_one(one)} ({one.bytes / max(one.periodic_bytes, 1):.2f})" for one in ones]
+            rows.append([name, f"{factor:g}", *cells])
+            dots = [
+                (float(sites), one.messages / one.checks) for sites, one in zip(SITES, ones, strict=True) if one.checks
+            ]
+            lines[f"{name}, {factor:g}"] = dots
+    shorter = {name: line for name, line in lines.items() if not name.endswith("1.3")}
+    picture("monitoring.svg", shorter, "sites", "messages, of one for each site and check", log_x=True, log_y=True)
+    counts = [added(found, stream=names[0], sites=sites, factor=FACTORS[0], way="estimate").runs for sites in SITES]
+    dealt_out = ", ".join(f"{count} with {sites} sites" for sites, count in zip(SITES, counts, strict=True))
     kinds = [
-        [kind, *(f"{one.messages / max(one.checks, 1):.2f}" for sites in SITES
+        [kind, *(of_one(one) for sites in SITES
                  if (one := added(found, kind=kind, sites=sites, factor=1.3, way="estimate")))]
         for kind in KINDS
     ]  # fmt: skip
     ways = [
-        [way, *(f"{one.messages / max(one.checks, 1):.2f}" for factor in FACTORS[1:3]
+        [way, *(of_one(one) for factor in FACTORS[1:3]
                 if (one := added(found, sites=16, factor=factor, way=way)))]
-        for way in ("ball", "zone", "zone, balanced")
+        for way in ("balls", "zones", "zones and balancing")
     ]  # fmt: skip
     estimate, certain = added(found, way="estimate"), added(found, way="certain")
     wrong = sum(one.wrong for one in found.values())
@@ -284,8 +299,8 @@ def shown(found: dict[Any, Played], seeds: int, checks: int) -> tuple[str, bool]
         f"Self-join sizes of the keys over the last {WINDOW} of {TICKS} checks, ε = δ = {EPSILON:g} (3 × 56 counters), "
         f"{seeds} seeds, each with rows dealt out to the sites anew and one of four traffics in turn: as it came, "
         "falling to a fiftieth, half of the sites silent from the middle on, a burst of one key. In step: every "
-        "message arrives before the next check. The threshold is a multiple of the median value of the run. The first "
-        f"{min(seeds, FEW)} seeds have 64 and 256 sites, too.\n\n"
+        "message arrives before the next check. The threshold is a multiple of the median value of the run. Of the "
+        f"seeds {dealt_out}.\n\n"
         f"**The centre was on the wrong side of its own estimate at {wrong} of {checks:,} checks.** The truth was at "
         f"the threshold or above at {estimate.missed:,} of the {below:,} checks at which an estimate said below "
         f"({estimate.missed / max(below, 1):.2%}), and on the other side at {estimate.crossings:,} of "
