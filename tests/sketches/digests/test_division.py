@@ -35,8 +35,9 @@ def sketch(decay: str, parts: str) -> Division:
     return Division.from_bytes(found.to_bytes())
 
 
-@pytest.mark.parametrize("parts", ["batch", "late"])
-@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize(
+    ("decay", "parts"), [(DECAYS[0], "batch"), (DECAYS[1], "late"), (DECAYS[4], "late"), (DECAYS[6], "batch")]
+)
 def test_sums_and_ranks_are_within_their_part_of_all(decay: str, parts: str) -> None:
     """Theorem 6: a sum over v ≥ τ is known to ε of all that counts, a range to 1.5·ε, a quantile's rank to ε."""
     found, held = sketch(decay, parts), stream()
