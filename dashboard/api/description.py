@@ -22,6 +22,7 @@ _REFUSALS: Final = {
     "400": "the request cannot be read, or asks what there is not",
     "401": "log in: send the header Authorization: Bearer TOKEN",
     "403": "you may not ask this",
+    "414": "the address is too long",
     "421": "the server does not answer to this name",
     "422": "the question is well formed, and nothing that is stored can answer it",
     "429": "too many wrong tokens; wait",
