@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from demo import calls, sensors, visits
 from demo.calls import Calls
 from ingest.driver.configuration.settings import read_settings
-from ingest.driver.engines import shared_session
+from ingest.driver.engine_choice import shared_session
 from ingest.driver.job import run as ingest
 from ingest.driver.progress import Progress
 from ingest.driver.run_options import RunOptions

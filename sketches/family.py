@@ -36,10 +36,10 @@ from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.records import dataclass
+from sketches.retraction import TakesBack
 from sketches.site_parts import SitePart
+from sketches.sketches_of_others import TakenIn
 from sketches.splittable import Splittable
-from sketches.taken_in import TakenIn
-from sketches.taking_back import TakesBack
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 

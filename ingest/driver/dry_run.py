@@ -16,7 +16,7 @@ import pyarrow as pa
 from ingest.driver.configuration.settings import Settings, StreamSettings
 from ingest.driver.configuration.stream_kinds import checked_kinds
 from ingest.driver.engine import Engine
-from ingest.driver.engines import engine_for
+from ingest.driver.engine_choice import engine_for
 from ingest.driver.files.file_faults import looked_at
 from ingest.driver.job import chosen_streams
 from ingest.driver.progress import Progress

@@ -1,6 +1,6 @@
 """What reads rows and sketches them: Spark, or this process alone. A run is the same with either.
 
-Which of them a run has is said once, in `ingest.driver.engines`.
+Which of them a run has is said once, in `ingest.driver.engine_choice`.
 """
 
 from __future__ import annotations

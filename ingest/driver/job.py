@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ingest.driver.configuration.settings import Settings, SettingsError, StreamSettings
 from ingest.driver.engine import Engine, EngineError
-from ingest.driver.engines import engine_for
+from ingest.driver.engine_choice import engine_for
 from ingest.driver.files.input_files import FoundFile, Marks
 from ingest.driver.one_pass import sketched_together
 from ingest.driver.parquet_reading import plain_columns

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ingest.executor.columns import CheckedRows
 from ingest.executor.field_columns import FieldRows, fields_of
 from ingest.executor.grouping import Groups, group, put
+from ingest.executor.sketches_of_others import sketched
 from ingest.executor.stream_sketches import StreamSketches
-from ingest.executor.taken_in import sketched
 from ingest.executor.tally import Tally
 from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings, record
 from sketches.arrays import Flags

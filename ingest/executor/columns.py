@@ -27,7 +27,7 @@ from ingest.executor.arrow_columns import (
     to_numpy,
 )
 from ingest.executor.field_columns import FieldFaults, FieldRows, check_fields
-from ingest.executor.taken_in import Families, sketches_of
+from ingest.executor.sketches_of_others import Families, sketches_of
 from sketches.arrays import Flags
 from sketches.event_rules import (
     LONGEST_KEY,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from ingest.driver.configuration.monitor_settings import MonitorSettings, read_monitors
+from ingest.driver.configuration.retraction import taken_back
 from ingest.driver.configuration.setting_values import (
     LONGEST,
     SettingsError,
@@ -37,7 +38,6 @@ from ingest.driver.configuration.setting_values import (
 )
 from ingest.driver.configuration.sketch_streams import as_sketches, refuse_families
 from ingest.driver.configuration.stream_settings import DEFAULT_DETAIL, StreamSettings, keywords_of
-from ingest.driver.configuration.taking_back import taken_back
 from sketches.errors import WaneError
 from sketches.event_rules import MOST_FIELDS, ROLES, PlainColumn
 from sketches.events import Events
