@@ -108,7 +108,7 @@ def test_the_explore_page(taken: tuple[Settings, Stream]) -> None:
     """The page shows its number and draws its band."""
     settings, _ = taken
     page = fine(opened(settings.store, "explore", aggregate="sum", decay="exp:half_life=20m"))
-    assert "Answered by **per\\-minute**" in text_of(page)
+    assert "[per\\-minute](/words#family)" in text_of(page)
     assert "Drawn by per\\-minute" in text_of(page)
     assert len(charts(page)) >= 2
 

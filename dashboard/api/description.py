@@ -9,7 +9,7 @@ from dashboard.api.answers import MOST_GROUPS, MOST_POINTS, POINTS
 from dashboard.api.questions import PARAMETERS, Parameter
 from dashboard.door.problems import PROBLEM
 from sketches.vocabulary import AGGREGATES, RATE
-from store.serving.sql.text import LONGEST
+from store.serving.sql.limits import LONGEST
 
 _TEXT: Final = {"type": "string"}
 _STATEMENT: Final = {"type": "string", "minLength": 1, "maxLength": LONGEST}

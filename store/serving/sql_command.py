@@ -9,7 +9,7 @@ from typing import TextIO
 
 from store.serving.patience import saying
 from store.serving.sql import SqlAnswer
-from store.serving.sql.text import LONGEST
+from store.serving.sql.limits import LONGEST
 from store.serving.store import Store
 
 

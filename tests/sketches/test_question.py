@@ -76,7 +76,7 @@ def test_every_aggregate_can_be_asked(aggregate: str) -> None:
         ("sum", {"phi": 0.5}, "phi goes with heavy-hitters, median, quantile, not with 'sum'"),
         ("count", {"top": 3}, "top goes with heavy-hitters, not with 'count'"),
         ("median", {"phi": 0.9}, "the median is the quantile at 0.5, not at 0.9"),
-        ("median", {"tau": "mean"}, "tau='mean' goes with"),
+        ("heavy-hitters", {"tau": "mean"}, "tau='mean' goes with"),
         ("selectivity", {"tau": 1, "low": 0}, "'selectivity' is the share of one thing"),
         ("sum", {"low": 5, "high": 7, "where": Predicate.parse("value > 9")}, "no event has both"),
         ("quantile", {"phis": (0.5, 1.0)}, "shares strictly between 0 and 1"),

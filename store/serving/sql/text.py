@@ -12,8 +12,8 @@ from sqlglot.tokenizer_core import Token
 
 from sketches.errors import DecayError, QuestionError, UnanswerableError, WaneError
 from sketches.records import dataclass
+from store.serving.sql.limits import LONGEST
 
-LONGEST: Final = 10_000  # characters of a statement
 MOST_WORDS: Final = 2_000
 DEEPEST: Final = 30  # parentheses inside each other
 _SHOWN: Final = 40  # characters of a word in a message

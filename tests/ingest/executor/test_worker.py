@@ -387,7 +387,8 @@ def test_merge_joins_what_spans_batches() -> None:
 def test_the_order_in_which_spark_brings_the_sketches_does_not_matter(family: str) -> None:
     """Every family ends in the same bytes, those too that add up floating-point numbers."""
     needed = inspect.signature(FAMILIES[family].build).parameters
-    keywords = {"decay": "exp:half_life=1s"} if "decay" in needed else {}
+    keywords = {"decay": "exp:half_life=1d"} if "decay" in needed else {}
+    keywords |= {"history": 86_400.0} if "history" in needed else {}
     how = settings(Kind.INTEGER, [(family, keywords)])
     data = raw(5, Kind.INTEGER)
     parts = [list(sketch([data.batch(rows)], how)) for rows in cut(np.random.default_rng(1), range(len(data)), 6)]

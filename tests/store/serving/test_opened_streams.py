@@ -32,6 +32,7 @@ ASKED: dict[str, Callable[[Store, str], Any]] = {
     "quantile_curve": lambda store, name: store.quantile_curve(name, Question("median"), [0.5]),
     "family_for": lambda store, name: store.family_for(name, Question("count")),
     "plan": lambda store, name: store.plan(name, Question("count")),
+    "selected": lambda store, name: store.selected(name, Question("count"), "sample"),
     "sql": lambda store, name: store.sql(f"SELECT count(*) FROM {name}"),
     "load": lambda store, name: store.load(name, "sample"),
     "kind": lambda store, name: store.kind(name),

@@ -107,7 +107,7 @@ def test_sources_that_are_chosen_are_narrowed(ask: Callable[..., float], path: P
         ("weight >= median(weight)", {}, "how sure a threshold is"),
         ("value >= median(value) and value >= mean(value)", {}, "how sure a threshold is"),
         ("value >= own median(value)", {}, "'own' is of each group, and this question has no groups"),
-        ("value >= median(value)", {"aggregate": "median"}, "with sum, count and mean"),
+        ("value >= median(value)", {"aggregate": "heavy-hitters"}, "with sum, count"),
         ("value >= median(value)", {"aggregate": "correlated-sum", "tau": 3}, "without tau"),
     ],
 )

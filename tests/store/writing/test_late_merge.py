@@ -138,6 +138,7 @@ def test_the_order_of_a_runs_pieces_does_not_matter(family: str) -> None:
     kind = FAMILIES[family]
     needed = inspect.signature(kind.build).parameters
     settings: dict[str, Any] = {"decay": "exp:half_life=20m"} if "decay" in needed else {}
+    settings |= {"history": 86_400.0} if "history" in needed else {}
     first, *others = (
         kind.build(Events.of(one.ids, one.t, one.v, one.w), **settings).to_bytes() for one in ROWS.split(4, 5)
     )
