@@ -55,7 +55,8 @@ def test_programs_are_answered_at_the_same_port(server: Server) -> None:
         assert "calls" in {one["stream"] for one in json.load(found)["streams"]}
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"{server.address}/api/v1/query?stream=nothing&aggregate=sum", timeout=5)
-    assert refused.value.headers["content-type"] == "application/problem+json"
+    with refused.value as answered:
+        assert answered.headers["content-type"] == "application/problem+json"
 
 
 def test_a_foreign_name_gets_no_session(server: Server) -> None:
