@@ -18,8 +18,8 @@ from sketches.errors import WaneError
 from sketches.recent import Recent
 from store import Store, StoreError
 from store.serving.catalogue import Catalogue, StoredStream
-from store.serving.opened_streams import OpenedCatalogue
 from store.serving.query_command import ask
+from store.serving.reads.opened_streams import OpenedCatalogue
 from store.serving.split_answer import SplitAnswer
 from store.serving.staleness import source_states
 

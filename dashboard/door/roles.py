@@ -10,7 +10,7 @@
 
 A visitor has the role whose token he logs in with or, with `--oidc`, the one whose `people` has his address.
 `door.gate` finds it out at every request. What the role may not see is not there for him:
-`store.serving.opened_streams` leaves it out of all that the store tells.
+`store.serving.reads.opened_streams` leaves it out of all that the store tells.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from sketches.records import dataclass
 from sketches.units import TimeUnit
 from store.serving.catalogue import StoredStream, check_known
 from store.serving.provenance import Provenance, provenance_dict
+from store.serving.reads.one_commit import of_one_commit
 from store.serving.resolving import has_values, names_of, weight_step
 from store.serving.selected import askable_of, splittable
 from store.serving.split_answer import SOURCE, group_text, is_in_group
@@ -216,6 +217,7 @@ def columns_to_compare(held: StoredStream, wanted: Sequence[str]) -> tuple[list[
     return columns, by_source
 
 
+@of_one_commit
 def changes(
     store: Store,
     stream: str,

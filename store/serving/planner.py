@@ -23,10 +23,9 @@ from sketches.holdings import Holdings
 from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
-from store.serving.cached_reads import CachedReads
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.epoch_holdings import holdings_of
-from store.serving.opened_streams import OpenedReads
+from store.serving.reads.one_commit import Reads
 
 TIE: Final = 1.1  # times the narrowest: within that, bounds that never fail come first
 _ROUNDING: Final = 1e-9  # an interval this wide is a point but for rounding
@@ -113,7 +112,7 @@ def pick(
 
 
 def tail_share(
-    reads: CachedReads | OpenedReads,
+    reads: Reads,
     catalogue: Catalogue,
     held: StoredStream,
     sources: Sequence[str],

@@ -35,6 +35,7 @@ class Provenance:
     missing: tuple[Gap, ...]
     sketch_bytes: int
     generation: int
+    commit: tuple[str, str]  # the random names of the store and of its commit: a store made anew counts from 1 again
     elapsed_ms: float
     asked: str = ""  # in words
     in_own_words: str = ""  # the same, in the names that the stream has for its columns
@@ -155,6 +156,7 @@ def provenance_of(
         missing=tuple(sorted(gaps, key=lambda gap: (gap.start, gap.source, gap.reason))),
         sketch_bytes=sum(one.sketch_bytes for one in selections),
         generation=first.generation,
+        commit=first.name,
         elapsed_ms=elapsed_ms,
         asked=sentence(question, names, weighted=stored.weighted, counted=rows_or_events),
         in_own_words=sentence(question, replace(names, alone=True), weighted=stored.weighted, counted=rows_or_events),

@@ -13,6 +13,7 @@ from sketches.question import DEFAULT_TOP, Question
 from sketches.question_options import question_of
 from sketches.units import SECOND, TimeUnit
 from store.serving.provenance import Answer, Provenance
+from store.serving.reads.one_commit import of_one_commit
 from store.serving.split_answer import SplitAnswer, group_text
 from store.serving.store import Store
 from store.serving.timeline import read_moment
@@ -25,12 +26,14 @@ class OverTime(NamedTuple):
     provenance: Provenance
 
 
+@of_one_commit
 def ask(store: Store, options: argparse.Namespace, now: datetime) -> Answer | SplitAnswer:
     """The answer; `now` is what that word means in the options."""
     moment = None if options.as_of is None else read_moment(options.as_of, unit_of(store, options.stream), now)
     return (_asked if options.by is None else _split)(store, options, moment)
 
 
+@of_one_commit
 def ask_over_time(store: Store, options: argparse.Namespace, moments: Ints) -> OverTime:
     """The answers at some times; whatever groups are listed are the largest as of the stream's newest event."""
     if options.by is None:

@@ -253,20 +253,25 @@ def _together(selection: Selection, slots: Mapping[Slot, _Loaded]) -> Askable | 
         raise UnanswerableError(f"the epochs of stream {selection.stream!r} were built differently: {error}") from error
 
 
-def kind_of_values(path: Path, stream: StoredStream, wait: float) -> Kind | None:
-    """What the values of a stream are, as one stored sketch of a family that keeps values says."""
-    valued = [
-        name for name in stream.sketches if name in FAMILIES and "frequency" in FAMILIES[name].abilities.aggregates
-    ]
-    if not valued:
-        return None
+def kind_of_values(path: Path, catalogue: Catalogue, name: str, wait: float) -> tuple[Kind | None, Catalogue]:
+    """What the values of a stream are, as one stored sketch of a family that keeps values says; and the catalogue of
+    the commit that it was read from."""
+    if not _valued(catalogue.stream(name)):
+        return None, catalogue
     with connected(path, write=False, wait=wait) as connection:
+        catalogue = catalogue_in(connection, path, catalogue, name)
+        valued = _valued(catalogue.stream(name))
         rows = connection.execute(
             "SELECT payload FROM heads WHERE stream = $1 AND family = $2 UNION ALL "
             "(SELECT payload FROM sketches WHERE stream = $1 AND family = $2 LIMIT 5)",
-            [stream.name, valued[0]],
+            [name, valued[0] if valued else ""],
         ).fetchall()
     for (payload,) in rows:
         with suppress(CorruptError):
-            return load(payload).kind
-    return None
+            return load(payload).kind, catalogue
+    return None, catalogue
+
+
+def _valued(stream: StoredStream) -> list[str]:
+    """The stored families that keep values."""
+    return [name for name in stream.sketches if name in FAMILIES and "frequency" in FAMILIES[name].abilities.aggregates]

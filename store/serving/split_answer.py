@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from sketches.formatting import counted, limit_texts, number_text
 from sketches.predicate import Among, Comparison, Missing, Term
 from sketches.predicate.ranges import number_words
 from sketches.predicate.terms import all_of, any_of
+from sketches.question import Question
 from sketches.records import dataclass
 from sketches.registry import FAMILIES, families_with
 from sketches.units import TimeUnit
@@ -159,3 +161,12 @@ def family_by_source(stream: StoredStream) -> str:
     raise UnanswerableError(
         f"none of the stored families ({stored}) answers for all sources at once; {families_with('by_source')} it"
     )
+
+
+def of_one_group(question: Question, by: str) -> Question:
+    """The question as it is asked of one group at many times: one source's own threshold is that of all it has."""
+    threshold = question.threshold
+    if threshold is None or threshold.own == (by == SOURCE):
+        return question if threshold is None or not threshold.own else replace(question, tau=threshold.text(own=False))
+    whose = "all sources" if by == SOURCE else f"each {by}"
+    raise UnanswerableError(f"a series of groups above {question.tau}, which is of {whose}, is not answered")

@@ -14,6 +14,7 @@ from sketches.estimate import Split
 from sketches.question import Question
 from sketches.records import dataclass
 from store.serving.provenance import Answer
+from store.serving.reads.one_commit import of_one_commit
 from store.serving.selected import splittable
 from store.serving.split_answer import SplitAnswer
 from store.serving.store import Store
@@ -66,6 +67,7 @@ class SplitChange:
         return self.differences.beyond
 
 
+@of_one_commit
 def changed(
     store: Store,
     stream: str,
@@ -80,7 +82,8 @@ def changed(
     one, two = (one.question for one in selected)
     splits = now[1].split, before[1].split
     shared: Floats | float = UNKNOWN
-    if selection.name == other.name and replace(one, decay=two.decay, as_of=two.as_of) == two:
+    commits = {one[1].provenance.commit for one in (now, before)}
+    if commits == {selection.name, other.name} and replace(one, decay=two.decay, as_of=two.as_of) == two:
         groups = splittable(selection, now[1].by)
         if groups.names == splits[0].names:
             shared = groups.correlation(one, two)
@@ -103,6 +106,7 @@ class Answered(NamedTuple):
     answer: Answer
 
 
+@of_one_commit
 def changes_from(store: Store, stream: str, first: Answered, others: Sequence[Answered]) -> Differences:
     """How each of the other answers differs from the first. Where one family has answered both about the same events,
     the limits know how much of their chance both share; else the limits of both add up."""
@@ -120,6 +124,7 @@ def _limited(answers: Sequence[Answer]) -> Limited:
 
 def _shared(store: Store, stream: str, first: Answered, other: Answered) -> float:
     family = first.answer.estimate.family
-    if family != other.answer.estimate.family or list(first.sources) != list(other.sources):
+    alike = first.answer.provenance.commit == other.answer.provenance.commit
+    if not alike or family != other.answer.estimate.family or list(first.sources) != list(other.sources):
         return UNKNOWN
     return store.correlation(stream, (other.question, other.sources), (first.question, first.sources), family)

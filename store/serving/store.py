@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,11 +26,12 @@ from sketches.question import DEFAULT_TOP, Question
 from sketches.registry import families_with, family_of
 from store.database import WAIT, connected
 from store.serving import sql
-from store.serving.cached_reads import CachedReads
 from store.serving.catalogue import Catalogue, StoredStream, check_known
-from store.serving.opened_streams import OpenedReads
 from store.serving.planner import Times, pick, tail_share
 from store.serving.provenance import Answer, Provenance
+from store.serving.reads.cached_reads import CachedReads
+from store.serving.reads.one_commit import AnotherCommit, OneCommitReads, Reads, of_one_commit
+from store.serving.reads.opened_streams import OpenedReads
 from store.serving.resolving import (
     above_any_threshold,
     columns_of,
@@ -38,7 +39,6 @@ from store.serving.resolving import (
     resolved,
 )
 from store.serving.selected import Plan, Selected, askable_of, estimate_of, others_of, series_of, splittable
-from store.serving.selection import Selection
 from store.serving.source_terms import by_source_terms
 from store.serving.split_answer import (
     BY_GROUP,
@@ -46,6 +46,7 @@ from store.serving.split_answer import (
     SplitAnswer,
     family_by_source,
     is_in_group,
+    of_one_group,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Provenance", "Store"]
 
 MEMORY: Final = 1 << 30  # bytes of merged sketches kept between questions
+Found = TypeVar("Found")
 
 
 class Store:
@@ -67,13 +69,31 @@ class Store:
     def __init__(self, path: str | Path, *, memory: int = MEMORY, wait: float = WAIT) -> None:
         self.path = Path(path)
         self._wait = wait
-        self._reads: CachedReads | OpenedReads = CachedReads(self.path, memory, wait)
+        self._reads: Reads = CachedReads(self.path, memory, wait)
 
     def opened_to(self, streams: Set[str]) -> Store:
         """This store for those who may see some streams: the others are not there. What was read is shared."""
+        assert not isinstance(self._reads, OneCommitReads), "within an answer"
+        return self._read_by(OpenedReads(self._reads, streams))
+
+    def _read_by(self, reads: Reads) -> Store:
         store = copy(self)
-        store._reads = OpenedReads(self._reads, streams)
+        store._reads = reads
         return store
+
+    def at_one_commit(self, asked: Callable[[Store], Found]) -> Found:
+        """What is asked of a store in several parts, all of them of one commit: again where another one has landed.
+
+        store.at_one_commit(lambda one: [one.ask("calls", question) for question in questions])
+        """
+        if isinstance(self._reads, OneCommitReads):
+            return asked(self)
+        reads = OneCommitReads(self._reads)
+        while True:
+            try:
+                return asked(self._read_by(reads))
+            except AnotherCommit as found:
+                reads = OneCommitReads(self._reads, found.catalogue)
 
     @contextmanager
     def held_open(self) -> Iterator[None]:
@@ -88,6 +108,7 @@ class Store:
         """What the store holds now, of one stream or of all; read again only when the file has changed."""
         return self._reads.catalogue(stream)
 
+    @of_one_commit
     def ask(
         self,
         stream: str,
@@ -104,11 +125,11 @@ class Store:
         """
         start = time.perf_counter()
         selected = self._select(stream, question, sources, family, other, past=charted)
-        estimate = estimate_of(selected, selected.question)
-        estimate = selected.told(estimate)
+        estimate = selected.told(estimate_of(selected, selected.question))
         provenance = selected.provenance(np.array([estimate.as_of]), start)
         return Answer(replace(estimate, guarantee=provenance.qualify(estimate.guarantee)), provenance)
 
+    @of_one_commit
     def series(
         self,
         stream: str,
@@ -130,6 +151,7 @@ class Store:
         provenance = selected.provenance(series.as_of, start)
         return replace(series, guarantee=provenance.qualify(series.guarantee)), provenance
 
+    @of_one_commit
     def split(
         self,
         stream: str,
@@ -162,6 +184,7 @@ class Store:
             answer = replace(answer, others=others_of(selected, answer))
         return answer
 
+    @of_one_commit
     def series_by(
         self,
         stream: str,
@@ -179,7 +202,7 @@ class Store:
         At every time the intervals of all groups hold together, whichever of them were listed for their size.
         """
         split = self.split(stream, question, by=by, sources=sources, family=family, top=top, smallest=smallest)
-        question = replace(_of_one_group(question, by), confidence=split.split.each)
+        question = replace(of_one_group(question, by), confidence=split.split.each)
         groups = [place.value for place in split.places]
         found: dict[Group, Series] = {}
         for group in groups:
@@ -192,6 +215,7 @@ class Store:
             found[group] = replace(series, confidence=split.split.confidence)
         return found, split
 
+    @of_one_commit
     def correlation(
         self, stream: str, one: tuple[Question, Sequence[str]], other: tuple[Question, Sequence[str]], family: str
     ) -> float:
@@ -200,14 +224,17 @@ class Store:
         first, second = (askable_of(side.selections[0]) for side in sides)
         return family_of(family).correlation(first, sides[0].question, second, sides[1].question)
 
+    @of_one_commit
     def selected(self, stream: str, question: Question, family: str) -> Selected:
         """The loaded sketches of all sources in a family, for whoever reads more of them than an answer."""
         return self._select(stream, question, (), family)
 
+    @of_one_commit
     def by_group(self, stream: str, question: Question, sources: Sequence[str] = ()) -> Selected:
         """The loaded sketches that answer a question for many groups of events at once."""
         return self._select(stream, question, sources, family_by_source(self.catalogue(stream).stream(stream)))
 
+    @of_one_commit
     def threshold_curve(
         self,
         stream: str,
@@ -228,6 +255,7 @@ class Store:
 
         return self._curve(stream, above_any_threshold(question), sources, family, curve_of)
 
+    @of_one_commit
     def quantile_curve(
         self,
         stream: str,
@@ -279,6 +307,7 @@ class Store:
         """The family that answers a question; `past` for one asked by `series`, `curves` for a curve. Loads nothing."""
         return self.plan(stream, question, sources=sources, family=family, past=past, curves=curves).picked.family
 
+    @of_one_commit
     def plan(
         self,
         stream: str,
@@ -293,6 +322,7 @@ class Store:
         """Which sources and which family answer a question, and why; loads nothing."""
         return self._plan(self.catalogue(stream), stream, question, sources, family, other, past=past, curves=curves)
 
+    @of_one_commit
     def sql(self, statement: str, *, now: datetime | None = None) -> SqlAnswer:
         """The answer to a statement in SQL with DECAY BY (docs/sql.md); `now` is the time that now() means.
 
@@ -300,6 +330,7 @@ class Store:
         """
         return sql.answer(self, statement, now)
 
+    @of_one_commit
     def load(self, stream: str, family: str, *, sources: Sequence[str] = ()) -> None:
         """Load and merge the sketches of a family, so that the first question need not wait for it."""
         catalogue = self.catalogue(stream)
@@ -316,36 +347,15 @@ class Store:
         past: bool = False,
         curves: bool = False,
     ) -> Selected:
-        """What a question is asked of, loaded; both sides of an inner product are of the same generation."""
-        asked = question, sources, family, other
-        first, plan, catalogue = self._planned(self.catalogue(stream), stream, *asked, past=past, curves=curves)
+        """What a question is asked of, loaded."""
+        catalogue = self.catalogue(stream)
+        plan = self._plan(catalogue, stream, question, sources, family, other, past=past, curves=curves)
+        first, _ = self._reads.selection((stream, plan.sources, plan.picked.family), catalogue)
         if other is None:
             return Selected((first,), plan)
-        while True:
-            second, _, catalogue = self._planned(catalogue, stream, question, [other], first.family, None, past=past)
-            if second.name == first.name:
-                return Selected((first, second), plan)
-            first, plan, catalogue = self._planned(catalogue, stream, *asked, past=past)
-
-    def _planned(
-        self,
-        catalogue: Catalogue,
-        stream: str,
-        question: Question,
-        sources: Sequence[str],
-        family: str | None,
-        other: str | None,
-        *,
-        past: bool,
-        curves: bool = False,
-    ) -> tuple[Selection, Plan, Catalogue]:
-        """Plan and load; plan again where loading found a newer generation, which may have more sources or families."""
-        while True:
-            plan = self._plan(catalogue, stream, question, sources, family, other, past=past, curves=curves)
-            selection, now = self._reads.selection((stream, plan.sources, plan.picked.family), catalogue)
-            if now.name == catalogue.name:
-                return selection, plan, now
-            catalogue = now
+        there = self._plan(catalogue, stream, question, [other], first.family, None, past=past)
+        second, _ = self._reads.selection((stream, there.sources, first.family), catalogue)
+        return Selected((first, second), plan)
 
     def _plan(
         self,
@@ -364,7 +374,7 @@ class Store:
         if family is not None:
             check_known("family", family, sorted(held.sketches))
         chosen, about = by_source_terms(question, chosen, joined=other is not None)
-        asked = replace(resolved(about, held, lambda: self._reads.kind(catalogue, stream)), per_second=False)
+        asked = replace(resolved(about, held, lambda: self._reads.kind(catalogue, stream)[0]), per_second=False)
         newest = held.newest(chosen)
         before = asked.as_of is not None and newest is not None and asked.as_of < newest
         times = Times.MANY if past else Times.PAST if before else Times.NOW
@@ -375,7 +385,7 @@ class Store:
 
     def kind(self, stream: str) -> Kind | None:
         """What the values of a stream are; None where no sketch knows."""
-        return self._reads.kind(self.catalogue(stream), stream)
+        return self._reads.kind(self.catalogue(stream), stream)[0]
 
     def columns(self, stream: str) -> StreamColumns:
         """The columns of a stream's events, under all names that a question may use; of no stream those of all."""
@@ -388,12 +398,3 @@ def _chosen(stored: StoredStream, sources: Sequence[str]) -> tuple[str, ...]:
     for source in sources:
         check_known("source", source, stored.sources)
     return tuple(sorted(set(sources))) if sources else tuple(stored.sources)
-
-
-def _of_one_group(question: Question, by: str) -> Question:
-    """The question as it is asked of one group at many times: one source's own threshold is that of all it has."""
-    threshold = question.threshold
-    if threshold is None or threshold.own == (by == SOURCE):
-        return question if threshold is None or not threshold.own else replace(question, tau=threshold.text(own=False))
-    whose = "all sources" if by == SOURCE else f"each {by}"
-    raise UnanswerableError(f"a series of groups above {question.tau}, which is of {whose}, is not answered")

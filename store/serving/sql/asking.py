@@ -128,11 +128,10 @@ def _of_estimate(found: Estimate, origin: Provenance, *, listed: bool) -> _Answe
 
 
 def _all_asked(store: Store, asked: Statement) -> list[_Answered]:
-    """The answers of all aggregates, of one generation of the store."""
-    while True:
-        found = [_ask(store, asked, measure) for measure in asked.measures]
-        if len({one.provenance.generation for one in found}) == 1:
-            return found
+    """The answers of all aggregates, of one commit of the store."""
+    found = [_ask(store, asked, measure) for measure in asked.measures]
+    assert len({one.provenance.commit for one in found}) == 1, "answers of several commits"
+    return found
 
 
 def _selected(store: Store, asked: Statement) -> SqlAnswer:

@@ -11,8 +11,8 @@ from dataclasses import field
 
 from sketches.events import Kind
 from sketches.records import dataclass
-from store.serving.cached_reads import CachedReads, Key
 from store.serving.catalogue import Catalogue
+from store.serving.reads.cached_reads import CachedReads, Key
 from store.serving.selection import Selection
 
 _NO_STREAM = ""  # no stream is called so: of one that may not be seen, nothing is read
@@ -48,9 +48,11 @@ class OpenedReads:
         selection, now = self._reads.selection(key, whole)
         return selection, catalogue if now is whole else OpenedCatalogue.of(now, self._streams)
 
-    def kind(self, catalogue: Catalogue, stream: str) -> Kind | None:
-        """What the values of a stream are, from one of its sketches; None where no sketch knows."""
-        return self._reads.kind(self._whole(catalogue, stream), stream)
+    def kind(self, catalogue: Catalogue, stream: str) -> tuple[Kind | None, Catalogue]:
+        """What the values of a stream are, None where no sketch knows, and the catalogue of the commit that says so."""
+        whole = self._whole(catalogue, stream)
+        kind, now = self._reads.kind(whole, stream)
+        return kind, catalogue if now is whole else OpenedCatalogue.of(now, self._streams)
 
     def _whole(self, catalogue: Catalogue, stream: str) -> Catalogue:
         """What the catalogue was made from; refuses a stream that may not be seen, like one that is not there."""

@@ -31,7 +31,7 @@ class CachedReads:
         self.selections: OrderedDict[Key, Selection] = OrderedDict()
         self._stream_sketches = StreamSketches()
         self._reading = threading.RLock()
-        self._lock = threading.Lock()  # of `selections`, for moments
+        self._lock = threading.Lock()  # of `selections` and of kinds, for moments
 
     def catalogue(self, stream: str | None = None) -> Catalogue:
         """What the store holds now of a stream, or of all of them."""
@@ -78,15 +78,17 @@ class CachedReads:
             while len(self.selections) > 1 and sum(one.nbytes for one in self.selections.values()) > self._memory:
                 self.selections.popitem(last=False)
 
-    def kind(self, catalogue: Catalogue, stream: str) -> Kind | None:
-        """What the values of a stream are, from one of its sketches; None where no sketch knows."""
-        name, kinds = self._kinds
-        if name != catalogue.name:
-            kinds = {}
-            self._kinds = catalogue.name, kinds
-        if stream not in kinds:
-            kinds[stream] = kind_of_values(self._path, catalogue.stream(stream), self._wait)
-        return kinds[stream]
+    def kind(self, catalogue: Catalogue, stream: str) -> tuple[Kind | None, Catalogue]:
+        """What the values of a stream are, None where no sketch knows, and the catalogue of the commit that says so."""
+        with self._lock:
+            name, kinds = self._kinds
+            if name == catalogue.name and stream in kinds:
+                return kinds[stream], catalogue
+        kind, now = kind_of_values(self._path, catalogue, stream, self._wait)
+        with self._lock:
+            kinds = self._kinds[1] if self._kinds[0] == now.name else {}
+            self._kinds = now.name, kinds | {stream: kind}
+        return kind, now
 
 
 def signature(path: Path) -> tuple[object, ...]:

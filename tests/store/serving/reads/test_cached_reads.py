@@ -15,7 +15,8 @@ import pytest
 from sketches import Question
 from sketches.sampling.askable_sample import AskableSample
 from store import Store, commit
-from store.serving import cached_reads, catalogue, selection
+from store.serving import catalogue, selection
+from store.serving.reads import cached_reads
 from tests.support.stores import EPOCH, STREAM, overlapping, parts, run_of, stored
 from tests.support.streams import STREAMS
 

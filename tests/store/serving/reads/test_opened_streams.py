@@ -36,6 +36,7 @@ ASKED: dict[str, Callable[[Store, str], Any]] = {
     "sql": lambda store, name: store.sql(f"SELECT count(*) FROM {name}"),
     "load": lambda store, name: store.load(name, "sample"),
     "kind": lambda store, name: store.kind(name),
+    "at_one_commit": lambda store, name: store.at_one_commit(lambda one: one.ask(name, Question("count"))),
 }
 OTHERWISE = {"opened_to", "held_open", "columns"}  # they say nothing of a stream that is not there
 
