@@ -94,7 +94,8 @@ def test_all_parts_of_an_answer_are_of_one_store(tmp_path: Path, asked: Callable
     for name, sizes in SIZES.items():
         stores.append(built(tmp_path / name, *sizes))
     shutil.copyfile(stores[0], path)
-    store, seen, until = Store(path), set(), time.monotonic() + SECONDS
+    store, until = Store(path), time.monotonic() + SECONDS
+    seen: set[tuple[int, int]] = set()
     with replaced_meanwhile(path, stores) as times:
         while time.monotonic() < until or len(seen) < 2:
             found = asked(store)
@@ -119,7 +120,8 @@ def test_an_answer_names_its_commit(tmp_path: Path) -> None:
 def test_a_commit_that_lands_between_two_parts_is_in_none_or_in_all(tmp_path: Path) -> None:
     """A writer commits as soon as the first part has been answered."""
     path = built(tmp_path / "wane.duckdb", 30, 20)
-    store, landed = Store(path), []
+    store = Store(path)
+    landed: list[int] = []
 
     def parts(one: Store) -> list[float]:
         first = one.ask(STREAM, Question("count"), sources=["east"]).estimate.value
