@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.executor.arrow_columns import is_text, plain_type
@@ -134,6 +135,15 @@ class Sketching:
         self._chunk.add(checked)
         if self._chunk.nbytes >= self._most:
             yield from self._chunk.sketched(tally, self._whole)
+
+    def reject(self, columns: Mapping[str, pa.Array], reason: str) -> None:
+        """Count rows of which no event can be made, by what is known of them."""
+        rows = len(columns["file"])
+        self._tally.reject(columns, np.ones(rows, np.uint8), (reason,))
+        for name in columns["file"].unique().to_pylist():
+            self._tally.files.setdefault(name, FileTally()).add(
+                pc.sum(pc.equal(columns["file"], name)).as_py(), None, None
+            )
 
     def done(self) -> Iterator[pa.RecordBatch]:
         """What is left, the sketches of the whole stream, and the tally."""

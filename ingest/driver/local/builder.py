@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pyarrow as pa
 from ingest.driver.configuration.settings import Settings, SettingsError, read_settings
 from ingest.driver.configuration.stream_kinds import StreamKinds, checked_kinds
 from ingest.driver.local.engine import merged
-from ingest.driver.local.rows import FILE, Evaluator, named_columns
+from ingest.driver.local.rows import FILE, UNEVALUATED, Evaluator, named_columns
+from ingest.driver.local.waiting_rows import Column, WaitingRows
 from ingest.driver.run_parts import check_rejected, note_rows, note_sketches, rejects_of, sketch_tables
 from ingest.driver.sketching import clock_of, split_tallies, worker_settings
-from ingest.driver.stream_work import work_without_files
+from ingest.driver.stream_work import StreamWork, work_without_files
 from ingest.driver.summary import StreamOutcome
 from ingest.executor.worker import Sketching
 from sketches.errors import WaneError
@@ -32,8 +33,10 @@ _BLOCK: Final = 1 << 16  # rows that are checked together
 _CHUNK: Final = 32 << 20  # bytes of checked columns that are sketched together
 _MOST_BYTES: Final = 64 << 20  # of partial sketches, which are merged then
 _AT_ONCE: Final = 60.0  # seconds for which the clock is taken to stand: it says which times lie ahead
-
-Column: TypeAlias = Sequence[Any] | np.ndarray[Any, Any] | pa.Array
+_BROKEN_OFF: Final = (
+    "sketching rows that were added before was broken off, so nothing that was added since the last commit can be "
+    "committed; after commit() has said so, add all of it again"
+)
 
 
 class Builder:
@@ -43,8 +46,11 @@ class Builder:
     are the same, and so are the events and cuts. The kinds of values and fields are those of the store, or of the first
     rows of a new stream.
 
-    Memory: at most 65,536 rows as they came, 32 MB of checked columns, and the sketches of what was added since the
-    last commit. Not safe for threads without a lock of your own.
+    A batch that cannot be taken is refused whole, where it is added. Rows of it that cannot be events, or of which an
+    expression needs Spark, are rejected and counted as a file's would be.
+
+    Memory: at most 65,536 rows as they came, or one larger batch, 32 MB of checked columns, and the sketches of what
+    was added since the last commit. Not safe for threads without a lock of your own.
 
         builder = Builder("wane.toml", "readings")
         builder.add({"sensor": ["s17"], "id": [4711], "at": [1_700_000_000], "celsius": [21.5]})
@@ -64,36 +70,40 @@ class Builder:
         self._clear()
 
     def _clear(self) -> None:
-        self._lists: dict[str, list[Any]] = {name: [] for name in self._names}
-        self._listed = 0
-        self._batches: list[pa.RecordBatch] = []
-        self._waiting = 0
+        self._waiting = WaitingRows(self._names, self._accept)
+        self._work: StreamWork | None = None
+        self._types: dict[str, list[pa.DataType]] = {}
         self._kinds: StreamKinds | None = None
         self._sketching: Sketching | None = None
         self._parts: list[pa.RecordBatch] = []
         self._bytes = 0
         self._started, self._until = _now(), 0.0
+        self._broken_off = False
 
     def add(self, batch: Mapping[str, Column] | pa.RecordBatch | pa.Table) -> None:
-        """Take further rows. Columns that no setting names are left out; nothing of the batch is kept or changed."""
-        columns = self._picked(batch)
-        rows = {len(column) for column in columns.values()}
-        if len(rows) > 1:
-            raise WaneError(f"the columns of a batch are of {listed(sorted(map(str, rows)))} rows; they must be alike")
-        number = rows.pop() if rows else 0
-        if all(type(column) is list or type(column) is tuple for column in columns.values()):
-            for name, column in columns.items():
-                self._lists[name].extend(column)
-            self._listed += number
-        else:
-            self._batches.append(_batch(columns))
-            self._waiting += number
-        if self._listed + self._waiting >= _BLOCK:
-            self._flush()
+        """Take further rows. Columns that no setting names are left out; nothing of the batch is kept or changed.
 
-    def _picked(self, batch: Mapping[str, Column] | pa.RecordBatch | pa.Table) -> dict[str, Any]:
+        After an error nothing of this batch is taken, and what was taken before it stays and can be committed.
+        """
+        if self._broken_off:
+            raise WaneError(_BROKEN_OFF)
+        columns = self._picked(batch)
         try:
-            return {name: batch[name] for name in self._names}
+            lengths = set(map(len, columns))
+        except TypeError:
+            raise WaneError("a column of a batch is neither a list, nor an array of numpy or Arrow") from None
+        if len(lengths) > 1:
+            found = listed(sorted(map(str, lengths)))
+            raise WaneError(f"the columns of a batch are of {found} rows; they must be alike")
+        number = lengths.pop() if lengths else 0
+        if self._waiting.rows + number > _BLOCK and self._waiting.rows:
+            self._flush()
+        if number:
+            self._waiting.take(columns, number)
+
+    def _picked(self, batch: Mapping[str, Column] | pa.RecordBatch | pa.Table) -> list[Any]:
+        try:
+            return [batch[name] for name in self._names]
         except KeyError:
             there = list(batch) if isinstance(batch, Mapping) else batch.schema.names
             lacking = [name for name in self._names if name not in there]
@@ -101,29 +111,46 @@ class Builder:
                 f"a batch of stream {self._stream.name!r} has no column {listed(lacking)}; it has: {listed(there)}"
             ) from None
 
+    def _accept(self, empty: pa.RecordBatch) -> None:
+        """Refuse columns of types that make no events of this stream, or none that its families take."""
+        parts = self._evaluator.parts(_with_file(empty))
+        types = {part: [column.type] for part, column in parts.items() if part != "file"}
+        if self._kinds is not None:
+            checked_kinds(self._stream, types, self._kinds)
+            return
+        if self._work is None:
+            self._work, self._until = work_without_files(self._stream, self._all.store), time.monotonic() + _AT_ONCE
+        types = {part: [*self._types.get(part, ()), *found] for part, found in types.items()}
+        worker_settings(self._stream, checked_kinds(self._stream, types, self._work.kinds), self._started)
+        self._types = types
+
     def _flush(self) -> None:
         """Check and sketch what waits."""
-        lists, batches = self._lists if self._listed else None, self._batches
-        self._lists, self._listed = {name: [] for name in self._names}, 0
-        self._batches, self._waiting = [], 0
-        for rows in [*batches, *([] if lists is None else [_batch(lists)])]:
-            names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), pa.array(["Builder"]))
-            whole = pa.RecordBatch.from_arrays([*rows.columns, names, names], [*rows.schema.names, *FILE])
-            self._sketch(self._evaluator.parts(whole))
+        sketching = self._begun()
+        for rows in self._waiting.leave():
+            parts, refused = self._evaluator.parts_apart(_with_file(rows))
+            self._broken_off = True
+            if refused is not None:
+                sketching.reject(refused, UNEVALUATED)
+            self._hold(sketching.add(parts))
+            self._broken_off = False
 
-    def _sketch(self, parts: Mapping[str, pa.Array]) -> None:
+    def _begun(self) -> Sketching:
+        """What sketches the next rows, by a clock that is not too old."""
         if self._sketching is not None and time.monotonic() > self._until:
+            self._broken_off = True
             self._hold(self._sketching.done())
-            self._sketching = None
+            self._sketching, self._work = None, None
+            self._broken_off = False
         if self._sketching is None:
-            work = work_without_files(self._stream, self._all.store)
-            types = {part: [column.type] for part, column in parts.items() if part != "file"}
-            self._kinds = self._kinds or checked_kinds(self._stream, types, work.kinds)
+            if self._work is None or time.monotonic() > self._until:
+                self._work = work_without_files(self._stream, self._all.store)
+            self._kinds = self._kinds or checked_kinds(self._stream, self._types, self._work.kinds)
             self._started, self._until = _now(), time.monotonic() + _AT_ONCE
             how = worker_settings(self._stream, self._kinds, self._started)
-            self._how = replace(how, earlier=work.earlier)
+            self._how = replace(how, earlier=self._work.earlier)
             self._sketching = Sketching(self._how, _CHUNK)
-        self._hold(self._sketching.add(parts))
+        return self._sketching
 
     def _hold(self, sketched: Iterable[pa.RecordBatch]) -> None:
         for batch in sketched:
@@ -138,10 +165,15 @@ class Builder:
         `AlreadyIngestedError` where the ledger has the name. After any error the rows are gone from here: add them
         again, or know that they are there.
         """
-        self._flush()
-        sketching, kinds, parts = self._sketching, self._kinds, self._parts
-        started = self._started
-        self._clear()
+        try:
+            if self._broken_off:
+                raise WaneError(_BROKEN_OFF)
+            if self._waiting.rows:
+                self._flush()
+            sketching, kinds, parts = self._sketching, self._kinds, self._parts
+            started = self._started
+        finally:
+            self._clear()
         outcome = StreamOutcome(self._stream.name)
         if sketching is None or kinds is None:
             return outcome
@@ -182,15 +214,7 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _batch(columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """Columns as a batch of their own: arrays are copied, for their owner may write to them."""
-    arrays = []
-    for name, column in columns.items():
-        if isinstance(column, pa.Array | pa.ChunkedArray):
-            arrays.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
-            continue
-        try:
-            arrays.append(pa.array(np.array(column) if isinstance(column, np.ndarray) else column))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise WaneError(f"column {name!r} has values that are not of one type: {error}") from None
-    return pa.RecordBatch.from_arrays(arrays, list(columns))
+def _with_file(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with the name that stands for their file."""
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), pa.array(["Builder"]))
+    return pa.RecordBatch.from_arrays([*rows.columns, names, names], [*rows.schema.names, *FILE])

@@ -269,7 +269,8 @@ class _Translator:
         sentence = f"{name}() meets a letter whose capitals only Spark knows: this needs Spark"
         known = f"regexp_full_match({text}, '[{_CASED}]*')"
         return Made(
-            f"CASE WHEN {known} THEN {name}({text}) WHEN {text} IS NOT NULL THEN error('{sentence}') END", "VARCHAR"
+            f"CASE WHEN {known} THEN {name}({text}) WHEN {text} IS NOT NULL THEN wane_fails('{sentence}', {text}) END",
+            "VARCHAR",
         )
 
     def _like(self, node: exp.Like) -> Made:

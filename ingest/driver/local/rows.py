@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.driver.configuration.settings import SettingsError, StreamSettings
 from ingest.driver.local.expressions import columns_of, translated
@@ -15,6 +16,9 @@ from ingest.driver.local.values import NeedsSparkError
 from sketches.event_rules import PlainColumn
 
 FILE: Final = ("_metadata.file_path", "_metadata.file_name")  # columns that every batch has besides those of its file
+
+
+UNEVALUATED: Final = "an expression cannot be evaluated for this row without Spark"  # a reason, stored with the rows
 
 
 class Source(Protocol):
@@ -50,6 +54,15 @@ def refused(settings: StreamSettings, part: str, why: object) -> SettingsError:
     )
 
 
+# What an expression does where only Spark knows the answer: it fails. DuckDB tries nothing that calls error(), so where
+# single rows are tried, a cast fails instead.
+_FAILING: Final = "CREATE OR REPLACE TEMP MACRO wane_fails(sentence, text) AS error(sentence)"
+_FAILING_IN_TRY: Final = (
+    "CREATE OR REPLACE TEMP MACRO wane_fails(sentence, text) AS "
+    "CAST(CAST(concat(sentence, text) AS BOOLEAN) AS VARCHAR)"
+)
+
+
 class Evaluator:
     """Makes the parts of a stream's events of batches of columns."""
 
@@ -61,6 +74,23 @@ class Evaluator:
 
     def parts(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """The parts of each row, and the name of its file."""
+        return self.parts_as_they_are(batch) | self._evaluated(batch)
+
+    def _evaluated(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        parts = [part for part, plain in self._plain.items() if plain is None]
+        if not parts:
+            return {}
+        if self._connection is None:
+            self._connection = connected()
+        if batch.schema not in self._queries:
+            made = self._made(parts, batch.schema)
+            self._queries[batch.schema] = (
+                f"SELECT {', '.join(f'{sql} AS p{at}' for at, sql in enumerate(made))} FROM rows"
+            )
+        return dict(zip(parts, self._run(self._queries[batch.schema], batch), strict=True))
+
+    def parts_as_they_are(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        """Those that are columns or constants, and the name of the file."""
         found = {"file": batch.column(FILE[0])}
         for part, plain in self._plain.items():
             if plain is None:
@@ -69,27 +99,44 @@ class Evaluator:
             found[part] = (
                 pa.repeat(pa.scalar(plain.constant), batch.num_rows) if constant else batch.column(plain.column)
             )
-        return found | self._evaluated(batch)
+        return found
 
-    def _evaluated(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    def parts_apart(self, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, pa.Array] | None]:
+        """The parts of the rows that can be evaluated, and of the others what is known; None where there are none."""
+        try:
+            return self.parts(batch), None
+        except duckdb.Error:
+            failed = self._failing(batch)
+            if not pc.any(failed).as_py():
+                raise
+            known = self.parts_as_they_are(batch.filter(failed))
+            unknown = {part: pa.nulls(len(known["file"])) for part in self._plain if part not in known}
+            return self.parts(batch.filter(pc.invert(failed))), known | unknown
+
+    def _failing(self, batch: pa.RecordBatch) -> pa.Array:
+        """In which rows an expression fails."""
         parts = [part for part, plain in self._plain.items() if plain is None]
-        if not parts:
-            return {}
-        if batch.schema not in self._queries:
-            self._queries[batch.schema] = self._query(parts, batch.schema)
-        if self._connection is None:
-            self._connection = connected()
+        self._connection.execute(_FAILING_IN_TRY)
+        try:
+            tried = [f"TRY(struct_pack(x := {made})) IS NULL" for made in self._made(parts, batch.schema)]
+            return self._run(f"SELECT {' OR '.join(tried)} FROM rows", batch)[0]
+        finally:
+            self._connection.execute(_FAILING)
+
+    def _run(self, query: str, batch: pa.RecordBatch) -> list[pa.Array]:
         rows = pa.Table.from_arrays(batch.columns, [f"c{at}" for at in range(batch.num_columns)])
         self._connection.register("rows", rows)
-        made = self._connection.sql(self._queries[batch.schema]).to_arrow_table().combine_chunks()
-        self._connection.unregister("rows")
+        try:
+            made = self._connection.sql(query).to_arrow_table().combine_chunks()
+        finally:
+            self._connection.unregister("rows")
         empty = [pa.array([], column.type) for column in made.schema]
-        columns = [
+        return [
             column.chunk(0) if column.num_chunks else none for column, none in zip(made.columns, empty, strict=True)
         ]
-        return dict(zip(parts, columns, strict=True))
 
-    def _query(self, parts: Sequence[str], schema: pa.Schema) -> str:
+    def _made(self, parts: Sequence[str], schema: pa.Schema) -> list[str]:
+        """SQL of these parts."""
         known = {name: (f"c{at}", schema.field(at).type) for at, name in enumerate(schema.names)}
         made = []
         for part in parts:
@@ -97,7 +144,7 @@ class Evaluator:
                 made.append(translated(self._settings.parts[part], known).sql)
             except NeedsSparkError as error:
                 raise refused(self._settings, part, error) from None
-        return f"SELECT {', '.join(f'{sql} AS p{at}' for at, sql in enumerate(made))} FROM rows"
+        return made
 
 
 def connected() -> Any:
@@ -106,6 +153,7 @@ def connected() -> Any:
         config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "threads": "1"}
     )
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(_FAILING)
     return connection
 
 
