@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +71,21 @@ def run_lock(store: Path, wait: float = 0.0) -> Iterator[None]:
     The file stays when the lock is dropped, and says who had it last.
     """
     path = store.with_name(f"{store.name}.ingest")
+
+    def taken(handle: int) -> WaneError:
+        holder = os.pread(handle, 200, 0).decode(errors="replace").strip() or "no longer known"
+        return RunningError(f"another run of ingest is at work on {store} ({holder}); --wait 10m waits for it")
+
+    with locked(path, wait, _RUN_PAUSE, taken) as handle:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode(), 0)
+        yield
+
+
+@contextmanager
+def locked(path: Path, wait: float, pause: float, taken: Callable[[int], WaneError]) -> Iterator[int]:
+    """Hold the lock of a file of its own, trying for so many seconds, with a pause between two attempts; `taken` tells
+    from the open file what is said when somebody else keeps it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -84,13 +99,8 @@ def run_lock(store: Path, wait: float = 0.0) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    holder = os.pread(handle, 200, 0).decode(errors="replace").strip() or "no longer known"
-                    raise RunningError(
-                        f"another run of ingest is at work on {store} ({holder}); --wait 10m waits for it"
-                    ) from None
-            time.sleep(_RUN_PAUSE)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"process {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode(), 0)
-        yield
+                    raise taken(handle) from None
+            time.sleep(pause)
+        yield handle
     finally:
         os.close(handle)

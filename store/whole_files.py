@@ -39,7 +39,17 @@ def write_whole(file: Path, content: bytes) -> None:
             out.flush()
             os.fsync(out.fileno())
         Path(made).replace(file)
+        _sync(file.parent)
     except OSError:
         if made:
             Path(made).unlink(missing_ok=True)
         raise
+
+
+def _sync(folder: Path) -> None:
+    """The new name, too, is on disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

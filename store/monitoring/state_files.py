@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +11,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from sketches.errors import WaneError
+from store.locks import locked
+from store.whole_files import write_whole as replace_whole
 
 PATIENCE: Final = 30.0  # seconds that a command waits for another one on the same state
 _PAUSE: Final = 0.02
@@ -33,43 +32,17 @@ def file_name(*parts: str) -> str:
 def held(path: Path) -> Iterator[None]:
     """Keep other processes from the state in this file meanwhile."""
     lock = path.with_name(f"{path.name}.lock")
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise WaneError(f"{lock} cannot be written: {error.strerror}") from None
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise WaneError(f"another command is at work on {path}; try again") from None
-            time.sleep(_PAUSE)
+    busy = WaneError(f"another command is at work on {path}; try again")
+    with locked(lock, PATIENCE, _PAUSE, lambda _: busy):
         yield
-    finally:
-        os.close(handle)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Put the file in place whole or not at all, also where the machine stops."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        beside.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_whole(path, content)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise WaneError(f"{path} cannot be written: {error.strerror}") from None
 
 
