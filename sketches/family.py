@@ -40,6 +40,7 @@ from sketches.retraction import TakesBack
 from sketches.site_parts import SitePart
 from sketches.sketches_of_others import TakenIn
 from sketches.splittable import Splittable
+from sketches.vocabulary import ONE_SHARE
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
@@ -83,8 +84,12 @@ class Abilities:
         """Why no sketch of the family answers the question, whatever its settings; None where one may."""
         if question.aggregate not in self.aggregates:
             return f"does not answer {question.aggregate}; it answers {', '.join(self.aggregates)}"
-        if question.per_second:
-            return "answers no rates per second: a store does, which knows when its stream began"
+        if question.phis or question.per_second:
+            return (
+                ONE_SHARE
+                if question.phis
+                else "answers no rates per second: a store does, which knows when its stream began"
+            )
         if question.of_value and not self.of_value:
             return f"does not answer {question.aggregate} of the value, only of the weight"
         if (question.compared != "value" or (question.ranks_above and question.ranked != "value")) and not self.fields:
@@ -209,9 +214,7 @@ class Sketch(Askable, SitePart, TakenIn, TakesBack):
         """
         edges = np.asarray(bounds, np.int64)
         if len(edges) and (edges[0] < 0 or edges[-1] > len(events) or (edges[1:] < edges[:-1]).any()):
-            raise EventError(
-                f"bounds are {edges}; they must rise, from 0 at the least to the {len(events)} rows at most"
-            )
+            raise EventError(f"bounds are {edges}; they must rise, from 0 at least to {len(events)} rows at most")
         return cls._payloads(events, edges, **settings)
 
     @classmethod

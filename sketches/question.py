@@ -327,6 +327,11 @@ class Question:
         return self.aggregate in _QUANTILES and isinstance(self.tau, str)
 
     @property
+    def at_each_share(self) -> tuple[Question, ...]:
+        """The question at one share after the other, where it names several."""
+        return tuple(replace(self, phi=phi, phis=()) for phi in self.phis) or (self,)
+
+    @property
     def ranked(self) -> str:
         """The column that a quantile is of."""
         return self.of or "value"

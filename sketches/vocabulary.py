@@ -49,3 +49,4 @@ EXAMPLES: Final = {
     "table": "table:0=1,10m=0.5,1h=0",
     "expr": "expr:exp(-age/10m)",
 }
+ONE_SHARE: Final = "answers a quantile at one share at a time; a store answers at several"

@@ -53,9 +53,10 @@ def series(store: Store, pairs: Pairs) -> dict[str, Any]:
     found = _times(stream, options.source, times, datetime.now(UTC))
     groups = 1 if options.by is None else options.top or DEFAULT_TOP
     _check_groups(options.top)
+    groups *= max(len(options.phi), 1)
     if len(found) * groups > MOST_ROWS:
         raise QuestionError(
-            f"{len(found):,} times of {groups:,} groups are more than {MOST_ROWS:,} rows; ask for fewer of them"
+            f"{len(found):,} times of {groups:,} series are more than {MOST_ROWS:,} rows; ask for fewer of them"
         )
     return series_shape(ask_over_time(store, options, found), stream.unit, options.by)
 

@@ -128,13 +128,13 @@ def _rows(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer() -> dict[str, Any]:
-    item = _object({"value": _GROUP, **_LIMITS}, {"tie": {"type": "boolean"}})
+    item = _object({"value": _GROUP, **_LIMITS}, {"tie": {"type": "boolean"}, "phi": _NUMBER})
     told = {"confidence": {"type": "number"}, "guarantee": _TEXT, "family": _TEXT, "as_of": _WHOLE, "stream": _TEXT}
     return _object(told, {**_LIMITS, "items": _rows(item), "unseen_share": _NUMBER, "by": _TEXT})
 
 
 def _series() -> dict[str, Any]:
-    row = _object({"time": _TIME, **_LIMITS}, {"group": _TEXT})
+    row = _object({"time": _TIME, **_LIMITS}, {"group": _TEXT, "phi": _NUMBER})
     none = ["string", "null"]
     return _object({"rows": _rows(row), "guarantee": {"type": none}, "family": {"type": none}, "confidence": _NUMBER})
 

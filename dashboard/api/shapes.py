@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from sketches.estimate import Series
 from sketches.formatting import calendar_time
 from sketches.units import TimeUnit
 from store.serving.catalogue import Catalogue, StoredStream
 from store.serving.provenance import provenance_dict
-from store.serving.query_command import OverTime
+from store.serving.query_command import Line, OverTime
 from store.serving.resolving import columns_of, names_of
 from store.serving.timeline import extent
 
@@ -23,19 +22,20 @@ def time_text(moment: int, unit: TimeUnit) -> str | int:
 
 
 def series_shape(found: OverTime, unit: TimeUnit, by: str | None) -> dict[str, Any]:
-    """A question at many times; split by a field, each row names its group."""
-    first = next(iter(found.named.values()), None)
+    """A question at many times; split by a field, each row names its group, and of several shares its own."""
+    first = next(iter(found.lines), None)
     return {
-        "rows": [row for group, series in found.named.items() for row in _rows(series, unit, group, by)],
+        "rows": [row for line in found.lines for row in _rows(line, unit)],
         "by": by,
-        "confidence": None if first is None else first.confidence,
-        "guarantee": None if first is None else first.guarantee,
-        "family": None if first is None else first.family,
+        "confidence": None if first is None else first.series.confidence,
+        "guarantee": None if first is None else first.series.guarantee,
+        "family": None if first is None else first.series.family,
     } | provenance_dict(found.provenance)
 
 
-def _rows(series: Series, unit: TimeUnit, group: str, by: str | None) -> Iterator[dict[str, Any]]:
-    named = {} if by is None else {"group": group}
+def _rows(line: Line, unit: TimeUnit) -> Iterator[dict[str, Any]]:
+    named = {name: one for name, one in (("group", line.group), ("phi", line.phi)) if one is not None}
+    series = line.series
     columns = (series.as_of, series.value, series.lower, series.upper)
     for moment, *numbers in zip(*(column.tolist() for column in columns), strict=True):
         estimate, lower, upper = (one if math.isfinite(one) else None for one in numbers)

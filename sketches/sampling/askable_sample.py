@@ -41,6 +41,7 @@ from sketches.sampling.inclusion.ladder_parameters import LadderParameters
 from sketches.sampling.inclusion.nested_sample import NO_CUT
 from sketches.sampling.sample_parameters import SampleParameters
 from sketches.splittable import Splittable
+from sketches.vocabulary import ONE_SHARE
 
 FAMILY = "sample"
 _MOST_TIMES: Final = 1000  # of a series that are answered at once: what is held in memory then has an end
@@ -188,6 +189,8 @@ class AskableSample(Askable):
     def asked(self, question: Question) -> PoissonSample:
         """The sample of the events that a question is about, with what it compares and sums, and the weights by which
         events count in it."""
+        if question.phis:
+            raise UnanswerableError(f"the {FAMILY} family {ONE_SHARE}")
         return _counted(_measured(self.sample.where(question.where), question), question)
 
     def _over_last(self, question: Question, as_of: Ints, other: AskableSample | None) -> Estimates:

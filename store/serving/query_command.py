@@ -14,15 +14,24 @@ from sketches.question_options import question_of
 from sketches.units import SECOND, TimeUnit
 from store.serving.provenance import Answer, Provenance
 from store.serving.reads.one_commit import of_one_commit
+from store.serving.series_of_groups import series_of_groups
 from store.serving.split_answer import SplitAnswer, group_text
 from store.serving.store import Store
 from store.serving.timeline import read_moment
 
 
-class OverTime(NamedTuple):
-    """One question at many times: a series, or one for each group that a split lists."""
+class Line(NamedTuple):
+    """One question at many times, of one group, or at one of several shares."""
 
-    named: dict[str, Series]
+    series: Series
+    group: str | None = None
+    phi: float | None = None
+
+
+class OverTime(NamedTuple):
+    """One question at many times: a series, or one for each group that a split lists and for each share."""
+
+    lines: tuple[Line, ...]
     provenance: Provenance
 
 
@@ -39,14 +48,21 @@ def ask_over_time(store: Store, options: argparse.Namespace, moments: Ints) -> O
     if options.by is None:
         question = _single(store, options, None)
         asked = {"sources": options.source, "family": options.family, "other": options.other}
-        series, origin = store.series(options.stream, question, moments, **asked)
-        return OverTime({"": series}, origin)
+        found = [store.series(options.stream, one, moments, **asked) for one in question.at_each_share]
+        phis = question.phis or (None,)
+        return OverTime(tuple(Line(one, phi=phi) for (one, _), phi in zip(found, phis, strict=True)), found[0][1])
     if options.family is not None:
         raise QuestionError("--by and --family do not go together over time: the family that can answer it answers")
     question, top = _of_each(store, options, None)
     asked = {"by": options.by, "sources": options.source, "top": top, "smallest": options.smallest}
-    found, split = store.series_by(options.stream, question, moments, **asked)
-    return OverTime({group_text(group): series for group, series in found.items()}, split.provenance)
+    split = store.split(options.stream, question, **asked)
+    at_shares = [
+        (phi, series_of_groups(store, options.stream, one, moments, split, options.source))
+        for phi, one in zip(question.phis or (None,), question.at_each_share, strict=True)
+    ]
+    groups = [place.value for place in split.places]
+    lines = tuple(Line(found[group], group_text(group), phi) for group in groups for phi, found in at_shares)
+    return OverTime(lines, split.provenance)
 
 
 def unit_of(store: Store, stream: str) -> TimeUnit:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sketches.decay import Decay
 from sketches.decay.weighed_time import weighed_time
-from sketches.errors import UnanswerableError
+from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series, Split, SplitSeries
 from sketches.event_rules import PlainColumn
 from sketches.events import Kind
@@ -173,3 +173,11 @@ def refuse_threshold(question: Question) -> None:
     """Refuse a curve of the events above an aggregate: it would be a curve of all events."""
     if question.threshold is not None:
         raise UnanswerableError(f"a curve cannot be drawn of the events above an aggregate ({question.tau})")
+
+
+def one_share(question: Question) -> Question:
+    """The question with one share; refuses several, which are no one series."""
+    if len(question.phis) > 1:
+        shares = ", ".join(f"{phi:g}" for phi in question.phis)
+        raise QuestionError(f"phis are {shares}; one series is at one share: ask at each (question.at_each_share)")
+    return question.at_each_share[0]

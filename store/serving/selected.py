@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sketches.arrays import Floats, Ints, Rows
 from sketches.errors import QuestionError, UnanswerableError
-from sketches.estimate import Estimate, Item, Series, SplitSeries
+from sketches.estimate import Estimate, Item, Series, Split, SplitSeries
 from sketches.family import Askable
 from sketches.list_choices import confidence_left_out, widened
 from sketches.predicate import Predicate
@@ -91,14 +91,21 @@ def classes_over_time(selected: Selected, as_of: Ints, edges: Floats) -> tuple[S
     return found, selected.provenance(as_of, start)
 
 
-def others_of(selected: Selected, answer: SplitAnswer) -> Estimate | None:
+def with_others(selected: Selected, answer: SplitAnswer) -> SplitAnswer:
+    """The split with the answer of all groups that are not listed, as one, at each share that the question names."""
+    found = [_others_of(selected, one, answer) for one in selected.question.at_each_share]
+    further = tuple(replace(one, others=others) for one, others in zip(answer.further, found[1:], strict=True))
+    return replace(answer, others=found[0], further=further)
+
+
+def _others_of(selected: Selected, asked: Question, answer: SplitAnswer) -> Estimate | None:
     """The answer of all groups that are not listed, as one: of the union of their events.
 
     They have none above a threshold that is an aggregate of each group, or of all sources, of which they are some; and
     no quantile where too many lists could have come of chance.
     """
     confidence, factor = confidence_left_out(answer.split, answer.listed, smallest=answer.smallest)
-    (selection,), question = selected.selections, replace(selected.question, confidence=confidence)
+    (selection,), question = selected.selections, replace(asked, confidence=confidence)
     if question.threshold is not None and (question.threshold.own or answer.by == SOURCE):
         return None
     if answer.by != SOURCE:
@@ -148,9 +155,23 @@ def estimate_of(selected: Selected, question: Question) -> Estimate:
 
 def _at_shares(askable: Askable, question: Question) -> Estimate:
     """The quantiles at several shares as a list; the number beside it is the first of them."""
-    one = replace(question, phis=())
-    if len(question.phis) == 1:
-        return askable.answer(one)
-    found = [askable.answer(replace(one, phi=phi)) for phi in question.phis]
+    found = [askable.answer(one) for one in question.at_each_share]
+    if len(found) == 1:
+        return found[0]
     items = tuple(Item(phi, each.value, each.lower, each.upper) for phi, each in zip(question.phis, found, strict=True))
     return replace(found[0], items=items, confidence=min(each.confidence for each in found))
+
+
+def splits_of(selected: Selected, by: str) -> list[Split]:
+    """The answers of all groups, at each share that the question names: all intervals of all shares hold together."""
+    groups, shares = splittable(selected.selections[0], by), selected.question.at_each_share
+    found = [groups.answer(one) for one in shares]
+    confidence = min(one.confidence for one in found)
+    if len(shares) > 1 and confidence < 1.0:
+        careful = 1.0 - (1.0 - confidence) / len(shares)
+        again = [groups.answer(replace(one, confidence=careful)) for one in shares]
+        found = [
+            replace(one, confidence=first.confidence, guarantee=first.guarantee)
+            for one, first in zip(again, found, strict=True)
+        ]
+    return [selected.told(one) for one in found]

@@ -17,7 +17,6 @@ from sketches.formatting import counted, limit_texts, number_text
 from sketches.predicate import Among, Comparison, Missing, Term
 from sketches.predicate.ranges import number_words
 from sketches.predicate.terms import all_of, any_of
-from sketches.question import Question
 from sketches.records import dataclass
 from sketches.registry import FAMILIES, families_with
 from sketches.units import TimeUnit
@@ -52,10 +51,40 @@ class SplitAnswer:
     by: str = SOURCE
     smallest: bool = False
     others: Estimate | None = None  # of all that are not listed, as one; None where none is left, or it was not asked
+    phi: float | None = None  # the share that it is at, where a question names several
+    further: tuple[SplitAnswer, ...] = ()  # the same groups at the other shares
+    order: Rows | None = None  # the listed groups, where those of another share are listed
+
+    @classmethod
+    def of(
+        cls,
+        splits: Sequence[Split],
+        provenance: Provenance,
+        phis: Sequence[float],
+        *,
+        top: int,
+        by: str,
+        smallest: bool,
+    ) -> SplitAnswer:
+        """The answers at one share or at several: which groups are listed, the first share says."""
+        told = [replace(one, guarantee=provenance.qualify(one.guarantee)) for one in splits]
+        if len(told) == 1:
+            return cls(told[0], provenance, top, by, smallest)
+        first = cls(told[0], provenance, top, by, smallest, phi=phis[0])
+        rest = zip(told[1:], phis[1:], strict=True)
+        further = tuple(cls(one, provenance, top, by, smallest, phi=phi, order=first.listed) for one, phi in rest)
+        return replace(first, further=further)
+
+    @property
+    def shares(self) -> tuple[SplitAnswer, ...]:
+        """The answers at each share that the question names."""
+        return (self, *self.further)
 
     @cached_property
     def listed(self) -> Rows:
         """The numbers of the listed groups, in order; groups without an answer are not listed."""
+        if self.order is not None:
+            return self.order
         order = self.split.ranked(smallest=self.smallest)[: self.top]
         return order[~np.isnan(self.split.value[order])]
 
@@ -85,15 +114,12 @@ class SplitAnswer:
         return tuple(map(Place, names, *(column[which].tolist() for column in columns)))
 
     def as_dict(self) -> dict[str, Any]:
-        others = None
-        if self.others is not None:
-            others = limits_shape(Item("others", self.others.value, self.others.lower, self.others.upper))
+        rows = zip(*(one.items() for one in self.shares), strict=True)
+        others = [one.others_shape() for one in self.shares if one.others is not None]
         return {
             "by": self.by,
-            "items": [
-                {"value": one.value} | limits_shape(Item(one.name, *one[1:4])) | {"tie": one.tie} for one in self.places
-            ],
-            "others": others,
+            "items": [item for row in rows for item in row],
+            "others": others if self.further else next(iter(others), None),
             "groups": len(self.split),
             "unseen_share": self.split.unseen_share,
             "confidence": self.split.confidence,
@@ -102,21 +128,44 @@ class SplitAnswer:
             "as_of": self.split.as_of,
         } | provenance_dict(self.provenance)
 
+    def items(self) -> list[dict[str, Any]]:
+        """The listed groups for JSON, with the share that their answers are at where there are several."""
+        return [
+            {"value": one.value} | self._at() | limits_shape(Item(one.name, *one[1:4])) | {"tie": one.tie}
+            for one in self.places
+        ]
+
+    def others_shape(self) -> dict[str, Any]:
+        assert self.others is not None
+        return self._at() | limits_shape(Item("others", self.others.value, self.others.lower, self.others.upper))
+
+    @property
+    def at(self) -> str:
+        """The share that it is at as `wane query` prints it."""
+        return "" if self.phi is None else f"{self.phi:>8g}"
+
+    def _at(self) -> dict[str, float]:
+        return {} if self.phi is None else {"phi": self.phi}
+
     def lines(self, unit: TimeUnit) -> Iterator[str]:
         """The answer as `wane query` prints it; `unit` is the stream's unit of time."""
         split, origin = self.split, self.provenance
         yield f"{'asked':12} {origin.asked}, by {self.by}"
         wide = max((len(place.name) for place in self.places), default=0)
-        for rank, place in enumerate(self.places, 1):
-            between = " to ".join(limit_texts(place.lower, place.upper))
-            tie = "  (tie)" if place.tie else ""
-            yield f"{rank:>4}  {place.name:{wide}}  {number_text(place.estimate):>12}  {between}{tie}"
+        for rank, row in enumerate(zip(*(one.places for one in self.shares), strict=True), 1):
+            for one, place in zip(self.shares, row, strict=True):
+                between = " to ".join(limit_texts(place.lower, place.upper))
+                tie = "  (tie)" if place.tie else ""
+                name = f"{place.name:{wide}}{one.at}"
+                yield f"{rank:>4}  {name}  {number_text(place.estimate):>12}  {between}{tie}"
         left = len(split) - len(self.listed)
-        if self.others is not None:
-            between = " to ".join(limit_texts(self.others.lower, self.others.upper))
-            yield f"{'others':12} {number_text(self.others.value)}, {between} ({self._counted(left)} together)"
-        elif left:
-            yield f"{'others':12} {self._counted(left)}, without an answer as one"
+        for one in self.shares:
+            if one.others is not None:
+                between = " to ".join(limit_texts(one.others.lower, one.others.upper))
+                number = number_text(one.others.value)
+                yield f"{'others':12}{one.at} {number}, {between} ({self._counted(left)} together)"
+            elif left:
+                yield f"{'others':12}{one.at} {self._counted(left)}, without an answer as one"
         if split.unseen_share:
             share = number_text(outward(split.unseen_share, up=True))
             yield f"{'unseen':12} a {self.by} of which no event was sampled has a share of at most {share}"
@@ -161,12 +210,3 @@ def family_by_source(stream: StoredStream) -> str:
     raise UnanswerableError(
         f"none of the stored families ({stored}) answers for all sources at once; {families_with('by_source')} it"
     )
-
-
-def of_one_group(question: Question, by: str) -> Question:
-    """The question as it is asked of one group at many times: one source's own threshold is that of all it has."""
-    threshold = question.threshold
-    if threshold is None or threshold.own == (by == SOURCE):
-        return question if threshold is None or not threshold.own else replace(question, tau=threshold.text(own=False))
-    whose = "all sources" if by == SOURCE else f"each {by}"
-    raise UnanswerableError(f"a series of groups above {question.tau}, which is of {whose}, is not answered")

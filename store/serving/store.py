@@ -21,7 +21,7 @@ from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Group, Series
 from sketches.events import Kind
 from sketches.family import Askable
-from sketches.predicate import Predicate, StreamColumns
+from sketches.predicate import StreamColumns
 from sketches.question import DEFAULT_TOP, Question
 from sketches.registry import families_with, family_of
 from store.database import WAIT, connected
@@ -35,18 +35,18 @@ from store.serving.reads.opened_streams import OpenedReads
 from store.serving.resolving import (
     above_any_threshold,
     columns_of,
+    one_share,
     refuse_threshold,
     resolved,
 )
-from store.serving.selected import Plan, Selected, askable_of, estimate_of, others_of, series_of, splittable
+from store.serving.selected import Plan, Selected, askable_of, estimate_of, series_of, splits_of, with_others
+from store.serving.series_of_groups import series_of_groups
 from store.serving.source_terms import by_source_terms
 from store.serving.split_answer import (
     BY_GROUP,
     SOURCE,
     SplitAnswer,
     family_by_source,
-    is_in_group,
-    of_one_group,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Store:
         """
         start = time.perf_counter()
         moments = np.asarray(as_of, np.int64)
-        selected = self._select(stream, question, sources, family, other, past=True)
+        selected = self._select(stream, one_share(question), sources, family, other, past=True)
         series = selected.told(series_of(selected, moments))
         provenance = selected.provenance(series.as_of, start)
         return replace(series, guarantee=provenance.qualify(series.guarantee)), provenance
@@ -173,15 +173,13 @@ class Store:
         if by != SOURCE:
             check_known("field", by, sorted(held.fields))
         selected = self._select(stream, question, sources, family or family_by_source(held))
-        (selection,), asked = selected.selections, selected.question
-        split = selected.told(splittable(selection, by).answer(asked))
-        provenance = selected.provenance(np.array([split.as_of]), start)
+        splits = splits_of(selected, by)
+        provenance = selected.provenance(np.array([splits[0].as_of]), start)
         if family is None:
             provenance = replace(provenance, why=BY_GROUP)
-        split = replace(split, guarantee=provenance.qualify(split.guarantee))
-        answer = SplitAnswer(split, provenance, top, by, smallest)
+        answer = SplitAnswer.of(splits, provenance, question.phis, top=top, by=by, smallest=smallest)
         if others and answer.left_out and answer.places:  # where none is listed, none has an answer
-            answer = replace(answer, others=others_of(selected, answer))
+            answer = with_others(selected, answer)
         return answer
 
     @of_one_commit
@@ -201,19 +199,9 @@ class Store:
 
         At every time the intervals of all groups hold together, whichever of them were listed for their size.
         """
-        split = self.split(stream, question, by=by, sources=sources, family=family, top=top, smallest=smallest)
-        question = replace(of_one_group(question, by), confidence=split.split.each)
-        groups = [place.value for place in split.places]
-        found: dict[Group, Series] = {}
-        for group in groups:
-            if by == SOURCE:
-                series, _ = self.series(stream, question, as_of, sources=[str(group)], family=family)
-            else:
-                where = question.where.and_also(Predicate.all_of([is_in_group(by, group)]))
-                about = replace(question, where=where)
-                series, _ = self.series(stream, about, as_of, sources=sources, family=family)
-            found[group] = replace(series, confidence=split.split.confidence)
-        return found, split
+        asked = one_share(question)
+        split = self.split(stream, asked, by=by, sources=sources, family=family, top=top, smallest=smallest)
+        return series_of_groups(self, stream, asked, as_of, split, sources, family), split
 
     @of_one_commit
     def correlation(
@@ -268,7 +256,7 @@ class Store:
     ) -> tuple[Curve, Provenance]:
         """The value at every share, under the question's decay; its limits hold as those of `threshold_curve`."""
         refuse_threshold(question)
-        asked = replace(question, aggregate="quantile", phi=0.5, tau=None, top=None, of=None)
+        asked = replace(question, aggregate="quantile", phi=0.5, phis=(), tau=None, top=None, of=None)
 
         def curve_of(askable: Askable, dated: Question) -> Curve:
             return askable.quantile_curve(dated, shares, together=together)
@@ -380,7 +368,7 @@ class Store:
         times = Times.MANY if past else Times.PAST if before else Times.NOW
         there = [] if other is None or other not in held.sources else [other]
         share = None if family is not None or past else tail_share(self._reads, catalogue, held, chosen, asked)
-        picked = pick(held, asked, family, times, chosen, there, curves=curves, share=share)
+        picked = pick(held, replace(asked, phis=()), family, times, chosen, there, curves=curves, share=share)
         return Plan(held, chosen, asked, question, picked)
 
     def kind(self, stream: str) -> Kind | None:

@@ -211,16 +211,25 @@ def test_groups_above_a_median(
         )
 
 
-def test_a_series_above_a_median_is_that_of_the_group(whole: Store) -> None:
-    """A source's own median is that of the source alone; that of all sources is refused: one knows no others."""
-    asked, moments = Question("count", "window:100000s", tau="own median"), [SPAN // 2, SPAN]
-    found, _ = whole.series_by(STREAM, asked, moments, "source", top=2)
-    for name, series in found.items():
-        alone, _ = whole.series(STREAM, replace(asked, tau="median"), moments, sources=[str(name)])
-        assert series.value.tolist() == alone.value.tolist()
-    for tau, by in (("median", "source"), ("own median", "path")):
-        with pytest.raises(UnanswerableError, match="a series of groups above"):
-            whole.series_by(STREAM, replace(asked, tau=tau), moments, by)
+@pytest.mark.parametrize("by", ["path", "source"])
+@pytest.mark.parametrize("tau", ["median", "own median", "2*own mean"])
+def test_series_of_groups_above_an_aggregate_are_their_splits(
+    whole: Store, thinned: Store, wide: Wide, by: str, tau: str
+) -> None:
+    """At every time the answers of the listed groups are those of a split at that time: above the aggregate of all
+    events, or of each group. The intervals of a thinned store hold the answers of the whole one."""
+    asked, moments = Question("count", "window:100000s", tau=tau), [SPAN // 2, SPAN]
+    found, split = whole.series_by(STREAM, asked, moments, by, top=2)
+    sampled, few = thinned.series_by(STREAM, asked, moments, by, top=99)
+    assert [place.value for place in split.places] == list(found)
+    for number, moment in enumerate(moments):
+        then = whole.split(STREAM, asked.at(moment), by=by, top=99)
+        truths = {place.value: place.estimate for place in then.places}
+        for group, series in found.items():
+            assert series.value[number] == pytest.approx(truths[group])
+        for group, series in sampled.items():
+            assert series.lower[number] <= truths[group] <= series.upper[number]
+    assert {series.confidence for series in sampled.values()} == {few.split.confidence}
 
 
 def test_the_stream_s_own_names_are_understood(whole: Store, wide: Wide, capsys: pytest.CaptureFixture[str]) -> None:
