@@ -40,7 +40,7 @@ from sketches.retraction import TakesBack
 from sketches.site_parts import SitePart
 from sketches.sketches_of_others import TakenIn
 from sketches.splittable import Splittable
-from sketches.vocabulary import ONE_SHARE
+from sketches.vocabulary import NO_RATES, ONE_SHARE
 
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
@@ -85,11 +85,7 @@ class Abilities:
         if question.aggregate not in self.aggregates:
             return f"does not answer {question.aggregate}; it answers {', '.join(self.aggregates)}"
         if question.phis or question.per_second:
-            return (
-                ONE_SHARE
-                if question.phis
-                else "answers no rates per second: a store does, which knows when its stream began"
-            )
+            return ONE_SHARE if question.phis else NO_RATES
         if question.of_value and not self.of_value:
             return f"does not answer {question.aggregate} of the value, only of the weight"
         if (question.compared != "value" or (question.ranks_above and question.ranked != "value")) and not self.fields:

@@ -50,3 +50,4 @@ EXAMPLES: Final = {
     "expr": "expr:exp(-age/10m)",
 }
 ONE_SHARE: Final = "answers a quantile at one share at a time; a store answers at several"
+NO_RATES: Final = "answers no rates per second: a store does, which knows when its stream began"
