@@ -31,7 +31,7 @@ from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
 from sketches.fields import KnownField
 from sketches.monitoring.readings import Readings, Shape
-from sketches.parts import HourTotals, Parts, SliceLengths
+from sketches.parts import HourTotals, Parts, Piece, SliceLengths
 from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question
@@ -272,7 +272,7 @@ class Sketch(Askable, SitePart, TakenIn, TakesBack):
         raise NotImplementedError(f"the {self.family} family is not stored in parts")
 
     @classmethod
-    def from_parts(cls, head: bytes, segments: Sequence[bytes | memoryview]) -> tuple[Self, dict[int, str]]:
+    def from_parts(cls, head: bytes, segments: Sequence[Piece], before: Any = None) -> tuple[Self, dict[int, str]]:
         """What `parts` gave, and for each segment that cannot be read its number and why; refuses a damaged head."""
         raise NotImplementedError(f"the {cls.family} family is not stored in parts")
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -242,6 +244,7 @@ class Fields:
         self.contested = contested
         self._makers = makers
         self._made: dict[str, FieldColumn] = {}
+        self._parts: dict[tuple[int, int], Fields] = {}  # what they were put together from, by first and last row
 
     @classmethod
     def of(cls, rows: int, columns: Mapping[str, FieldColumn]) -> Fields:
@@ -273,6 +276,10 @@ class Fields:
             self._made[name] = self._makers[name]()
         return self._made[name]
 
+    def _column(self, name: str) -> FieldColumn:
+        """A column that whoever asks puts into a longer one, so that it is not kept twice."""
+        return self._made[name] if name in self._made else self._makers[name]()
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._makers)
@@ -285,6 +292,10 @@ class Fields:
         """The fields of some rows, so many."""
         if not self._makers:
             return Fields.none(rows)
+        part = self._parts.get((which.start, which.stop)) if isinstance(which, slice) else None
+        if part is not None:  # as it came, which does not hold on to all the others
+            absent = partial(FieldColumn.absent, rows)
+            return Fields(rows, {name: part._makers.get(name, absent) for name in self._makers}, self.contested)
         return Fields(rows, {name: _taken(self, name, which) for name in self._makers}, self.contested)
 
     def one_of_copies(self, among: Rows, taken: Rows) -> Fields:
@@ -302,7 +313,10 @@ class Fields:
         rows = sum(part.rows for part in parts)
         names = sorted(set().union(*(part.names for part in parts)))
         contested = frozenset().union(*(part.contested for part in parts))
-        return cls(rows, {name: _joined(parts, name) for name in names}, contested)
+        found = cls(rows, {name: _joined(parts, name) for name in names}, contested)
+        ends = np.cumsum([0, *(part.rows for part in parts)]).tolist()
+        found._parts = dict(zip(pairwise(ends), parts, strict=True))
+        return found
 
     def least_first(self, group: Column, among: Rows) -> Rows:
         """The rows `among` all, in the order of their groups and, within each, of their fields."""
@@ -323,7 +337,7 @@ def _taken(fields: Fields, name: str, which: Rows | Flags | slice) -> Callable[[
 
 def _joined(parts: Sequence[Fields], name: str) -> Callable[[], FieldColumn]:
     def make() -> FieldColumn:
-        columns = [part[name] if name in part else FieldColumn.absent(part.rows) for part in parts]
+        columns = [part._column(name) if name in part else FieldColumn.absent(part.rows) for part in parts]
         return FieldColumn.together(columns, f"field {name!r}")
 
     return make

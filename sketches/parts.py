@@ -27,6 +27,10 @@ class Parts:
     segments: Sequence[Segment]
 
 
+# What a sketch is read from: the bytes of a segment, or which rows it is of a sketch that was read before.
+Piece = bytes | memoryview | slice
+
+
 class HourTotals(NamedTuple):
     """Exact totals of all rows of a stream, by the hour: when each hour with rows begins, and what came in it."""
 

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from sketches.arrays import Floats, Ints, Rows
 from sketches.encoding.envelope import Envelope, load, version_of
-from sketches.errors import CorruptError, WaneError
+from sketches.errors import WaneError
 from sketches.estimate import Estimate, Series
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind, Labels
 from sketches.family import Abilities, Scope, Sketch
 from sketches.fields import Known, KnownField, known_together
-from sketches.parts import HourTotals, Parts, Segment, SliceLengths
+from sketches.parts import HourTotals, Parts, Piece, Segment, SliceLengths
 from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.records import dataclass
@@ -36,8 +36,8 @@ from sketches.sampling.inclusion.ladder_parameters import DEFAULT_DETAIL, LEAST_
 from sketches.sampling.inclusion.sampling_number import DEFAULT_BITS
 from sketches.sampling.inclusion.unremembered import unnamed, unremembered
 from sketches.sampling.ladder_sample import Facts, rows_of_epochs, sample_by_source, sample_of_ladder, with_repeats
-from sketches.sampling.layout.segments import joined, read_segment, write_segments
-from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, open_sample, seal_sample
+from sketches.sampling.layout.segments import joined, read_segment, read_segments, write_segments
+from sketches.sampling.sample_bytes import SAMPLE_FORMAT, SampleHead, Seen, numbered, open_sample, seal_sample
 from sketches.sampling.site_sample import SiteSample
 from sketches.sampling.totals.row_totals import RowTotals
 from sketches.units import SECOND, TimeUnit
@@ -282,7 +282,7 @@ class Sample(SiteSample, Sketch):
         return Parts(seal_sample(self.parameters, head, []), self._segments(head, epoch))
 
     def _segments(self, head: SampleHead, epoch: int) -> Sequence[Segment]:
-        return write_segments(head.numbered(self.rows), self.kind, self.parameters.bits, epoch)
+        return write_segments(numbered(self.rows, head.kind, head.labels), self.kind, self.parameters.bits, epoch)
 
     @classmethod
     def from_envelope(cls, envelope: Envelope) -> Any:
@@ -298,15 +298,12 @@ class Sample(SiteSample, Sketch):
         return cls._stored(parameters, head, rows)
 
     @classmethod
-    def from_parts(cls, head: bytes, segments: Sequence[bytes | memoryview]) -> tuple[Sample, dict[int, str]]:
+    def from_parts(
+        cls, head: bytes, segments: Sequence[Piece], before: Sample | None = None
+    ) -> tuple[Sample, dict[int, str]]:
         parameters, opened, _ = load(head, {cls.family: open_sample})
-        damaged: dict[int, str] = {}
-        whole: list[tuple[LadderRows, Kind]] = []
-        for number, payload in enumerate(segments):
-            try:
-                whole.append(read_segment(payload))
-            except CorruptError as error:
-                damaged[number] = str(error)
+        held = None if before is None else (numbered(before.rows, before.kind, before.labels), before.kind)
+        whole, damaged = read_segments(segments, held)
         if damaged:  # without the rows that are lost, what was counted is of no use
             opened = replace(opened, seen=None)
         return cls._stored(parameters, opened, opened.rows_of(*joined(whole)) if whole else None), damaged

@@ -176,12 +176,6 @@ class SampleHead:
         cuts = Cuts(of_weight, of_count, np.array(of_sources, np.int64), fine)
         return cls(kind, extremes, labels, names, cuts, seen, known)
 
-    def numbered(self, rows: LadderRows) -> LadderRows:
-        """The rows as they are stored: with the number of its label for each key."""
-        if self.kind is not Kind.KEY:
-            return rows
-        return replace(rows, values=np.searchsorted(self.labels.hashes, rows.values).astype(np.uint64))
-
     def rows_of(self, stored: LadderRows, kind: Kind) -> LadderRows:
         """The rows of segments with their keys, once it is clear that they belong to this head."""
         if kind is not self.kind:
@@ -194,6 +188,13 @@ class SampleHead:
             texts = len(self.labels.texts)
             raise CorruptError(f"a key has number {stored.values.max()}, but there are {texts} labels")
         return replace(stored, values=self.labels.hashes[stored.values.astype(np.intp)])
+
+
+def numbered(rows: LadderRows, kind: Kind, labels: Labels) -> LadderRows:
+    """The rows as they are stored: with the number of its label for each key."""
+    if kind is not Kind.KEY:
+        return rows
+    return replace(rows, values=np.searchsorted(labels.hashes, rows.values).astype(np.uint64))
 
 
 def seal_sample(parameters: LadderParameters, head: SampleHead, segments: Sequence[bytes]) -> bytes:

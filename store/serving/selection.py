@@ -114,7 +114,8 @@ class StreamSketches:
             return held[1], catalogue
         with connected(path, write=False, wait=wait) as connection:
             catalogue = catalogue_in(connection, path, catalogue, stream)
-            sketch = read_stream_sketch(connection, catalogue.stream(stream), family)
+            before = held[1] if held is not None and held[0].store == catalogue.name[0] else None
+            sketch = read_stream_sketch(connection, catalogue.stream(stream), family, before)
         self._held[stream, family] = _Written.of(catalogue, stream, family), sketch
         return sketch, catalogue
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from sketches.errors import CorruptError, UnanswerableError
 from sketches.event_rules import Repeats
@@ -21,15 +24,40 @@ from store.serving.catalogue import Gap, StoredStream
 _BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
 
+class _Segment(NamedTuple):
+    """What tells a stored segment from all others: a commit writes a stretch of time once, and its mark is random."""
+
+    oldest: int
+    newest: int
+    rows: int
+    mark: int  # of the commit that wrote it
+
+    @property
+    def can_be_told(self) -> bool:
+        """Not where a commit may have written several segments of one moment."""
+        return self.oldest < self.newest
+
+
 @dataclass(frozen=True)
 class StreamSketch:
-    """The sketch of a stream, the sketches of epochs that its family kept before, and what is missing."""
+    """The sketch of a stream, the sketches of epochs that its family kept before, and what is missing.
+
+    `segments` are those that its rows were read from, one after the other.
+    """
 
     family: str
     sketch: Sketch | None
     earlier: Sequence[tuple[Epoch, Sketch]] = ()
     gaps: Sequence[Gap] = ()
     stored: int = 0
+    segments: Sequence[_Segment] = ()
+
+    @property
+    def rows_of_segments(self) -> dict[_Segment, slice]:
+        """Which rows of the sketch each of the segments is."""
+        ends = np.cumsum([0, *(segment.rows for segment in self.segments)]).tolist()
+        rows = (slice(*edges) for edges in pairwise(ends))
+        return {one: these for one, these in zip(self.segments, rows, strict=True) if one.can_be_told}
 
     def of(self, sources: Sequence[str], *, every: bool, repeats: Repeats = Repeats.FORGIVEN) -> Askable | None:
         """What answers for these sources, which may be every one; None where nothing can be read."""
@@ -74,28 +102,54 @@ class StreamSketch:
         return _BYTES_A_ROW * (kept + sum(sketch.kept for _, sketch in self.earlier))
 
 
-def read_stream_sketch(connection: duckdb.DuckDBPyConnection, stream: StoredStream, family: str) -> StreamSketch:
-    """Read all parts at once; what is damaged is a gap of just its stretch of time."""
-    rows = connection.execute(
-        "SELECT oldest, newest, payload FROM ("
-        "SELECT NULL AS oldest, NULL AS newest, 0 AS place, payload FROM heads WHERE stream = $1 AND family = $2 "
-        "UNION ALL SELECT oldest, newest, rowid, payload FROM segments WHERE stream = $1 AND family = $2"
-        ") ORDER BY oldest NULLS FIRST, newest, place",
-        [stream.name, family],
-    ).fetchall()
-    heads = [payload for oldest, _, payload in rows if oldest is None]
-    segments = rows[len(heads) :]
+def read_stream_sketch(
+    connection: duckdb.DuckDBPyConnection, stream: StoredStream, family: str, before: StreamSketch | None = None
+) -> StreamSketch:
+    """Read the head, and the segments that were not read `before`, of an earlier commit of the same store; what is
+    damaged is a gap of just its stretch of time."""
+    known = {} if before is None else before.rows_of_segments
+    heads, stored = _stored_parts(connection, [stream.name, family], known)
     earlier, gaps = _earlier(connection, stream, family)
+    if not heads:
+        return StreamSketch(family, None, earlier, gaps, stream.stored_bytes(family))
+    segments = [segment for segment, _ in stored]
+    pieces = [known[segment] if payload is None else payload for segment, payload in stored]
     sketch: Sketch | None = None
-    if heads:
-        try:
-            sketch, damaged = family_of(family).from_parts(heads[0], [payload for *_, payload in segments])
-            for number, reason in damaged.items():
-                oldest, newest, _ = segments[number]
-                gaps.append(Gap("", oldest, newest - oldest + 1, family, f"set aside: {reason}"))
-        except CorruptError as error:
-            gaps += stream.gaps_of(family, WHOLE_STREAM, f"set aside: {error}")
-    return StreamSketch(family, sketch, earlier, gaps, stream.stored_bytes(family))
+    try:
+        sketch, damaged = family_of(family).from_parts(heads[0], pieces, before.sketch if before else None)
+        for number, reason in damaged.items():
+            oldest, newest, *_ = segments[number]
+            gaps.append(Gap("", oldest, newest - oldest + 1, family, f"set aside: {reason}"))
+        segments = [one for number, one in enumerate(segments) if number not in damaged]
+        if sum(one.rows for one in segments) != sketch.kept:  # what the table says of them is of no use
+            segments = []
+    except CorruptError as error:
+        gaps += stream.gaps_of(family, WHOLE_STREAM, f"set aside: {error}")
+        segments = []
+    return StreamSketch(family, sketch, earlier, gaps, stream.stored_bytes(family), segments)
+
+
+def _stored_parts(
+    connection: duckdb.DuckDBPyConnection, key: list[str], known: Collection[_Segment]
+) -> tuple[list[bytes], list[tuple[_Segment, bytes | None]]]:
+    """The head, and all segments in the order of time with their bytes; those that are known without."""
+    payload = "NULL" if known else "payload"
+    rows = connection.execute(
+        "SELECT oldest, newest, rows, generation, place, payload FROM ("
+        "SELECT NULL AS oldest, NULL AS newest, NULL AS rows, NULL AS generation, 0 AS place, payload FROM heads "
+        "WHERE stream = $1 AND family = $2 "
+        f"UNION ALL SELECT oldest, newest, rows, generation, rowid, {payload} FROM segments "
+        "WHERE stream = $1 AND family = $2) ORDER BY oldest NULLS FIRST, newest, place",
+        key,
+    ).fetchall()
+    heads = [row[-1] for row in rows if row[0] is None]
+    segments = [(_Segment(*row[:4]), *row[4:]) for row in rows[len(heads) :]]
+    places = [place for segment, place, _ in segments if segment not in known] if known else []
+    fresh = dict[int, bytes]()
+    if places:
+        statement = "SELECT rowid, payload FROM segments WHERE rowid IN (SELECT unnest($1))"
+        fresh.update(connection.execute(statement, [places]).fetchall())
+    return heads, [(segment, fresh.get(place, payload)) for segment, place, payload in segments]
 
 
 def _earlier(

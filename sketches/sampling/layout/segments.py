@@ -37,12 +37,12 @@ from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME, MAX_WEIGHT
 from sketches.events import Kind
 from sketches.fields import Fields
-from sketches.parts import Segment
+from sketches.parts import Piece, Segment
 from sketches.sampling.inclusion.ladder import LadderRows
 from sketches.sampling.inclusion.sampling_number import MOST_EXPONENT, exponents, mantissa_bits
 from sketches.sampling.layout.field_bytes import read_fields, write_fields
 
-SEGMENT_ROWS: Final = 1 << 15
+SEGMENT_ROWS: Final = 1 << 13
 _MAGIC: Final = b"wseg"
 _FORMAT: Final = 1
 _FIELDS_FORMAT: Final = 2  # of rows that have fields
@@ -53,29 +53,31 @@ _MOST_ROWS: Final = 1 << 20  # of a segment that is read: what is announced is a
 
 
 def write_segments(rows: LadderRows, kind: Kind, bits: int, length: int) -> list[Segment]:
-    """All rows as segments that end where an epoch ends, each `length` long; a busy epoch takes several."""
+    """All rows as segments, of one or several epochs, each `length` long; a busy epoch takes several."""
     return [write_segment(rows.take(part), kind, bits) for part in _parts(rows.times, length)]
 
 
 def _parts(times: Ints, length: int) -> list[slice]:
-    """Neighbouring epochs together while they fit; an epoch that does not fit alone is cut in equal parts."""
+    """All epochs, halved until each half fits into a segment; an epoch that does not fit alone is halved likewise.
+
+    Where rows are cut apart does not depend on rows elsewhere: where some come or go, few segments change.
+    """
     if len(times) == 0:
         return []
-    epochs = times // length
-    begins = np.concatenate(([0], np.flatnonzero(epochs[1:] != epochs[:-1]) + 1, [len(times)])).tolist()
+    first, last = int(times[0]) // length, int(times[-1]) // length
+    level = (first ^ last).bit_length()
+    epochs = range(first >> level, (last >> level) + 1)  # two, where times begin before 0 and end after it
     found: list[slice] = []
-    open_from = 0
-    for begin, end in pairwise(begins):
-        if end - open_from > SEGMENT_ROWS and begin > open_from:
-            found.append(slice(open_from, begin))
-            open_from = begin
-        if end - open_from > SEGMENT_ROWS:
-            pieces = -(-(end - open_from) // SEGMENT_ROWS)
-            edges = np.linspace(open_from, end, pieces + 1).astype(int).tolist()
+    open_parts = [(at * length << level, (at + 1) * length << level) for at in reversed(epochs)]
+    while open_parts:
+        begin, end = open_parts.pop()
+        low, high = np.searchsorted(times, (begin, end)).tolist()
+        if high - low > SEGMENT_ROWS and end - begin > 1:
+            middle = (begin + end) // 2
+            open_parts += [(middle, end), (begin, middle)]
+        elif high > low:
+            edges = np.linspace(low, high, -(-(high - low) // SEGMENT_ROWS) + 1).astype(int).tolist()
             found += [slice(*edge) for edge in pairwise(edges)]
-            open_from = end
-    if open_from < len(times):
-        found.append(slice(open_from, len(times)))
     return found
 
 
@@ -110,6 +112,27 @@ def joined(segments: Sequence[tuple[LadderRows, Kind]]) -> tuple[LadderRows, Kin
     times, hashes, values, weights, sources = (np.concatenate(column) for column in columns)
     fields = Fields.together([part.fields or Fields.none(len(part)) for part in parts])
     return LadderRows(times, hashes, values, weights, sources, fields=fields), kinds[0]
+
+
+def read_segments(
+    segments: Sequence[Piece], held: tuple[LadderRows, Kind] | None
+) -> tuple[list[tuple[LadderRows, Kind]], dict[int, str]]:
+    """The rows of each segment that can be read, and of each other one its number and why.
+
+    Segments that were read before come as slices of the rows that were `held` then, and are not read again.
+    """
+    found: list[tuple[LadderRows, Kind]] = []
+    damaged: dict[int, str] = {}
+    for number, piece in enumerate(segments):
+        if isinstance(piece, slice):
+            assert held is not None
+            found.append((held[0].take(piece), held[1]))
+            continue
+        try:
+            found.append(read_segment(piece))
+        except CorruptError as error:
+            damaged[number] = str(error)
+    return found, damaged
 
 
 def read_segment(payload: bytes | memoryview) -> tuple[LadderRows, Kind]:

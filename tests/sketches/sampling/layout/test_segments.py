@@ -150,7 +150,7 @@ def test_what_no_event_can_be_is_refused() -> None:
 
 
 def test_segments_end_where_epochs_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neighbouring epochs share a segment while they fit; a busy one takes several of equal size for itself."""
+    """Two, four and so on neighbouring epochs share a segment while they fit; a busy one takes several for itself."""
     monkeypatch.setattr(segments, "SEGMENT_ROWS", 100)
     rng = np.random.default_rng(2)
     sizes = [10, 30, 250, 5, 60, 60, 0, 99, 1, 0, 400, 3]
@@ -158,14 +158,32 @@ def test_segments_end_where_epochs_end(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = replace(many(len(times)), times=times)
     found = write_segments(rows, Kind.INTEGER, 48, 3600)
     assert equal(joined([read_segment(one.payload) for one in found])[0], rows)
-    assert [one.rows for one in found] == [40, 83, 83, 84, 65, 60, 100, 100, 100, 100, 100, 3]
+    busy = [[one.rows for one in found if one.oldest // 3600 == epoch] for epoch in (2, 10)]
+    assert [sum(several) for several in busy] == [250, 400]
+    assert all(0 < size <= 100 for several in busy for size in several)
+    assert [one.rows for one in found if one.oldest // 3600 not in (2, 10)] == [40, 5, 60, 60, 99, 1, 3]
     for one, following in pairwise(found):
         same = one.newest // 3600 == following.oldest // 3600
         assert not same or sizes[one.newest // 3600] > 100
         assert one.newest <= following.oldest
     assert write_segments(LadderRows.empty(), Kind.INTEGER, 48, 3600) == []
-    before = replace(rows, times=rows.times - 6 * 3600)  # epochs begin at multiples of their length, also below 0
+    before = replace(rows, times=rows.times - 8 * 3600)  # epochs begin at multiples of their length, also below 0
     assert [one.rows for one in write_segments(before, Kind.INTEGER, 48, 3600)] == [one.rows for one in found]
+
+
+@pytest.mark.parametrize("length", [3600, 86_400, 1 << 62])
+def test_segments_keep_their_bytes_where_rows_come_and_go_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """However long epochs are: a store rewrites, and whoever holds a sketch reads, only the stretches that changed."""
+    monkeypatch.setattr(segments, "SEGMENT_ROWS", 100)
+    rows = many(20_000, 4)
+    before = {one.payload for one in write_segments(rows, Kind.INTEGER, 48, length)}
+    gone = np.ones(len(rows), bool)
+    gone[[5_000, 5_001, 12_000]] = False
+    after = [one.payload for one in write_segments(rows.take(gone), Kind.INTEGER, 48, length)]
+    assert sum(payload not in before for payload in after) <= 3
+    assert 200 <= len(after) <= 400
 
 
 def test_a_row_takes_as_many_bytes_as_stated() -> None:
