@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
@@ -196,6 +197,28 @@ class Extremes:
             max(part.greatest_weight for part in seen),
             min(part.least_weight for part in seen),
         )
+
+    def roughly(self, kind: Kind) -> Extremes:
+        """The same times, and limits of values and weights that no longer tell those of an event."""
+        least, greatest = self.least_value, self.greatest_value
+        if kind is not Kind.KEY and self.newest is not None:
+            least, greatest = -round_up(-least), round_up(greatest)
+        heavy, light = min(int(round_up(self.greatest_weight)), MAX_WEIGHT), int(-round_up(-self.least_weight))
+        return replace(self, least_value=least, greatest_value=greatest, greatest_weight=heavy, least_weight=light)
+
+
+def round_up(number: float) -> float:
+    """The next power of two that is not below a number; below zero, one with the sign changed.
+
+    >>> [round_up(number) for number in (5, 8, 0, -5, -8, 0.3)]
+    [8.0, 8.0, 0.0, -4.0, -8.0, 0.5]
+    """
+    if number == 0.0:
+        return 0.0
+    part, exponent = math.frexp(abs(number))  # part is at least a half and below 1
+    if number < 0.0:
+        return -math.ldexp(0.5, exponent)
+    return min(math.ldexp(0.5 if part == 0.5 else 1.0, exponent), MAX_VALUE)
 
 
 def _within(some: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:

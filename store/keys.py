@@ -63,16 +63,34 @@ def is_in_parts(family: str) -> bool:
     return family in FAMILIES and FAMILIES[family].in_parts
 
 
-def scope_fault(stored: Set[str], brought: Set[str], *, replacing: bool) -> str | None:
+def loses_events(family: str) -> bool:
+    """Whether events can be taken out of a stored sketch of the family."""
+    return is_in_parts(family) or (family in FAMILIES and FAMILIES[family].loses_events)
+
+
+def is_cut(family: str) -> bool:
+    """Whether one sketch of the family covers many epochs under one key, and events can be taken out of it."""
+    return loses_events(family) and spans_epochs(family) and not is_in_parts(family)
+
+
+def scope_fault(
+    stored: Set[str], brought: Set[str], *, replacing: bool, everything: bool = False, losing: bool = False
+) -> str | None:
     """Why a run cannot be added to a stream that holds events; None where it can.
 
     `stored` and `brought` are the families whose sketches cover many epochs: those in the store and those of the run.
-    Such a sketch must hold every event of its epochs, and no epoch can be taken out of it unless it is stored in parts.
+    Such a sketch must hold every event of its epochs. A run that is `replacing` a range of times, `everything` where
+    that is all the stream has, and a stream that is `losing` what is old need families that can take events out.
     """
-    if replacing and (either := sorted(name for name in stored | brought if not is_in_parts(name))):
-        return f"it cannot be backfilled: family {either[0]!r} keeps one sketch for many epochs and cannot replace one"
-    if added := sorted(brought - stored):
-        return f"family {added[0]!r} cannot be added: its one sketch for many epochs would lack the stored events"
-    if left_out := sorted(stored - brought):
-        return f"family {left_out[0]!r} cannot be left out: its one sketch for many epochs would lack the new events"
+    fixed = sorted(name for name in stored | brought if not loses_events(name))
+    if replacing and fixed:
+        return f"it cannot be backfilled: family {fixed[0]!r} keeps one sketch for many epochs and cannot replace one"
+    if losing and fixed:
+        return f"it cannot have a retention: family {fixed[0]!r} keeps one sketch for many epochs and cannot drop one"
+    brings = {name for name in brought - stored if not (everything and is_cut(name))}
+    leaves = {name for name in stored - brought if not (everything and is_cut(name))}
+    if brings:
+        return f"family {min(brings)!r} cannot be added: its one sketch for many epochs would lack the stored events"
+    if leaves:
+        return f"family {min(leaves)!r} cannot be left out: its one sketch for many epochs would lack the new events"
     return None

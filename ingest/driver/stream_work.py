@@ -89,8 +89,10 @@ def find_work(stream: StreamSettings, store: Path, options: RunOptions, marks: M
     )
     work = StreamWork(stream, inputs, outcome, stored, ledger={known.path: known for known in ledger})
     try:
-        _check(work, replacing=options.backfill is not None)
-        return work if options.backfill is None else _with_backfill(work, options, options.backfill)
+        _check(work)
+        wanted = work if options.backfill is None else _with_backfill(work, options, options.backfill)
+        _check_scopes(wanted)
+        return wanted
     except WaneError as error:
         outcome.error = str(error)
         return work
@@ -100,14 +102,14 @@ def work_without_files(stream: StreamSettings, store: Path) -> StreamWork:
     """The work on events that come from no file. Refuses settings that do not go with what is stored."""
     stored = read_catalogue(store).streams.get(stream.name) if store.exists() else None
     work = StreamWork(stream, Inputs(), StreamOutcome(stream.name), stored)
-    _check(work, replacing=False)
+    _check(work)
+    _check_scopes(work)
     return work
 
 
-def _check(work: StreamWork, *, replacing: bool) -> None:
+def _check(work: StreamWork) -> None:
     _check_fixed(work.settings, work.stored)
     _check_fields(work)
-    _check_scopes(work.settings, work.stored, replacing=replacing)
 
 
 def _check_fixed(stream: StreamSettings, stored: StoredStream | None) -> None:
@@ -151,12 +153,20 @@ def _own_before_choices(stored: StoredStream) -> dict[str, object]:
     }
 
 
-def _check_scopes(stream: StreamSettings, stored: StoredStream | None, *, replacing: bool) -> None:
+def _check_scopes(work: StreamWork) -> None:
     """Refuse now what the commit would refuse after all the work."""
+    stream, stored, replacing = work.settings, work.stored, work.replacing
     if stored is None or not stored.epochs:
         return
     brought = set(filter(spans_epochs, stream.families))
-    fault = scope_fault(stored.spanning_families, brought, replacing=replacing)
+    fault = scope_fault(
+        stored.spanning_families,
+        brought,
+        replacing=replacing is not None,
+        everything=replacing is not None
+        and all(span.end > replacing[0] and span.start < replacing[1] for span in stored.epochs),
+        losing=stream.retention is not None,
+    )
     if fault is not None:
         raise SettingsError(f"stream {stream.name!r}: {fault}")
 

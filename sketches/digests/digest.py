@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sketches.arrays import Ints
+from sketches.arrays import Flags, Ints
 from sketches.digests.dyadic_forest import Forest, Shape
 from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.forest_bytes import read_forest, write_forest
@@ -110,6 +110,16 @@ class Digest(Sketch):
         kind = events.kind if cls.valued else Kind.INTEGER
         return cls(parameters, forest, kind, cls._labels([events.labels], kind, forest), Extremes.of(events))
 
+    @property
+    def rows(self) -> Forest:
+        """All masses, first those that are certain."""
+        return self.forest
+
+    @property
+    def doubtful(self) -> Flags | None:
+        """Which of them may be less than they say, or nothing; None: none."""
+        return None
+
     @classmethod
     @abstractmethod
     def _shape(cls, parameters: Any) -> Shape:
@@ -143,7 +153,9 @@ class Digest(Sketch):
         """The masses of all the sketches with their ranges, ready to be asked: nothing is merged, nothing widened."""
         seen = mergeable(sketches) or sketches[:1]
         first, parameters = seen[0], seen[0].parameters
-        forest = Forest.joined([sketch.forest for sketch in seen])
+        forest = Forest.joined([sketch.rows for sketch in seen])
+        unsure = [np.zeros(len(one.rows), bool) if one.doubtful is None else one.doubtful for one in seen]
+        doubtful = np.concatenate(unsure) if any(one.doubtful is not None for one in seen) else None
         begin, end = (np.concatenate(ends) for ends in zip(*(sketch._times() for sketch in seen), strict=True))
         order = np.lexsort((end, begin))
         fresh = np.ones(len(order), bool)
@@ -165,13 +177,14 @@ class Digest(Sketch):
             high=forest.code | forest.code_mask(),
             count=count,
             weight=forest.weight.astype(np.float64),
-            width=first._width,
+            width=first._width if doubtful is None else _unknown,
             of_itself=cls.of_itself,
+            doubtful=doubtful,
         )
 
     def _times(self) -> tuple[Ints, Ints]:
         """Between which times each mass came."""
-        return self.forest.times(self.parameters.span)
+        return self.rows.times(self.parameters.span)
 
     @cached_property
     def masses(self) -> RangedMasses:
@@ -189,8 +202,17 @@ class Digest(Sketch):
         writer = Writer()
         write_head(writer, self.kind, self.extremes, self.labels)
         write_forest(writer, self.forest, self.valued)
-        parameters = self.parameters
-        return seal(self.family, PATHS_FORMAT, parameters.to_bytes(), parameters.seed, writer.to_bytes())
+        version = self._write_more(writer)
+        return seal(self.family, version, self.parameters.to_bytes(), self.parameters.seed, writer.to_bytes())
+
+    def _write_more(self, writer: Writer) -> int:
+        """What a family keeps besides, and the format version that this takes."""
+        return PATHS_FORMAT
+
+    @classmethod
+    def _read_more(cls, reader: Reader, parameters: Any) -> dict[str, Any]:
+        """What `_write_more` wrote, as further fields of the sketch."""
+        return {}
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Self:
@@ -198,15 +220,21 @@ class Digest(Sketch):
         reader = envelope.reader()
         kind, extremes, labels = read_head(reader)
         forest = read_forest(reader, cls._shape(parameters))
+        sketch = cls(parameters, forest, kind, labels, extremes, **cls._read_more(reader, parameters))
         reader.done()
-        if (extremes.newest is None) != (len(forest) == 0):
+        rows = sketch.rows
+        if (extremes.newest is None) != (len(rows) == 0):
             raise CorruptError("the sketch has events but no masses, or masses but no events")
-        single = forest.code[forest.code_height == 0]
+        single = rows.code[rows.code_height == 0]
         if kind is Kind.KEY and not np.isin(single, labels.hashes).all():
             raise CorruptError("a key has no label")
-        return cls(parameters, forest, kind, labels, extremes)
+        return sketch
 
     @property
     def kept(self) -> int:
         """Ranges in the sketch."""
-        return len(self.forest)
+        return len(self.rows)
+
+
+def _unknown(question: Question) -> None:
+    """The width before an answer where masses are in doubt."""

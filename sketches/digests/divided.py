@@ -9,19 +9,20 @@ event that comes late joins its block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import lru_cache
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from sketches.arrays import Ints, distinct_sorted
+from sketches.arrays import Flags, Ints, distinct_sorted
 from sketches.blocks.grid import Blocks, Grid
 from sketches.blocks.reach import regions
 from sketches.decay import Decay, parse_decay
 from sketches.decay.functions import LastEvents
 from sketches.digests.digest import DAY, Digest, DigestParameters
-from sketches.digests.dyadic_forest import Forest, refuse_too_much
+from sketches.digests.dyadic_forest import CODE_BITS, Forest, refuse_too_much
+from sketches.digests.forest_bytes import read_forest, write_forest
 from sketches.digests.tallies import changes
 from sketches.durations import human_duration, parse_duration
 from sketches.encoding.envelope import Envelope, Reader, Writer
@@ -35,6 +36,7 @@ from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit
 
 HISTORY: Final = "3650d"
+DOUBT_FORMAT: Final = 12  # of a sketch that lost events, and does not know which of some blocks
 MOST_REGIONS: Final = 4096  # a sketch has about twice as many blocks
 
 
@@ -108,14 +110,21 @@ def checked(history: float | str) -> float:
     return parse_duration(history if isinstance(history, str) else repr(float(history)))
 
 
+@dataclass(frozen=True)
 class DividedDigest(Digest):
-    """A digest of values for each block; a family says what it promises of values."""
+    """A digest of values for each block; a family says what it promises of values.
+
+    Events can be taken out again by their time. Blocks that lie wholly in such a time go. Of one that it cuts nobody
+    knows which of its events went: it is in `doubt`, and may be anything from nothing to what it says.
+    """
 
     scope: ClassVar[Scope] = Scope.SOURCE
+    loses_events: ClassVar[bool] = True
     valued: ClassVar[bool] = True
     settings: ClassVar[type[DigestParameters]] = DividedParameters
 
     parameters: DividedParameters
+    doubt: Forest = field(default_factory=Forest.empty, repr=False)
 
     @classmethod
     def build(  # type: ignore[override]
@@ -163,16 +172,51 @@ class DividedDigest(Digest):
             return seen[0] if seen else sketches[0]
         first, extremes = seen[0], Extremes.merged([one.extremes for one in seen])
         parameters, shape = first.parameters, cls._shape(first.parameters)
-        rows = Forest.summed([sketch.forest for sketch in seen])
+        rows = Forest.summed([sketch.forest for sketch in seen] + [sketch.doubt for sketch in seen])
         blocks = Blocks(rows.interval * parameters.span + rows.start.view(np.int64), rows.height)
         grown = parameters.grid.grown(blocks, extremes.newest or 0)
         interval = np.floor_divide(grown.first, parameters.span)
         start = (grown.first - interval * parameters.span).view(np.uint64)
         moved = replace(rows, interval=interval, start=start, height=grown.height)
+        sure = np.arange(len(rows)) < sum(len(sketch.forest) for sketch in seen)
         assert shape.value_share is not None
-        forest = moved.gathered().folded_in_value(shape.value_share, shape.value_of)
-        labels = cls._labels([sketch.labels for sketch in seen], first.kind, forest)
-        return cls(parameters, forest, first.kind, labels, extremes)
+        forest, doubt = (
+            moved.taken(which).gathered().folded_in_value(shape.value_share, shape.value_of) for which in (sure, ~sure)
+        )
+        labels = cls._labels([sketch.labels for sketch in seen], first.kind, Forest.joined([forest, doubt]))
+        return cls(parameters, forest, first.kind, labels, extremes, doubt)
+
+    @property
+    def rows(self) -> Forest:
+        return Forest.joined([self.forest, self.doubt]) if len(self.doubt) else self.forest
+
+    @property
+    def doubtful(self) -> Flags | None:
+        return np.arange(len(self.rows)) >= len(self.forest) if len(self.doubt) else None
+
+    def without(self, begin: int, end: int, sources: Sequence[str] | None = None, *, for_good: bool = False) -> Self:
+        """The sketch without the events from `begin` to before `end`; all of it is of one source.
+
+        `for_good`: of blocks that the time cuts only how much they hold is left, and no value.
+        """
+        rows, (first, last) = self.rows, self._times()
+        left, stays = (first < begin) | (last >= end), (last < begin) | (first >= end)
+        if stays.all():
+            return self
+        known = _without_values(rows) if for_good else rows
+        sure, cut = stays.copy(), left & ~stays
+        sure[len(self.forest) :] = False
+        forest = rows.taken(sure)
+        doubt = Forest.joined([rows.taken(left & stays & ~sure), known.taken(cut)]).gathered()
+        extremes = _extremes_left(self.extremes, first[left], last[left], begin, end)
+        labels = self._labels([self.labels], self.kind, Forest.joined([forest, doubt]))
+        return replace(
+            self,
+            forest=forest,
+            doubt=doubt,
+            labels=labels,
+            extremes=extremes.roughly(self.kind) if for_good else extremes,
+        )
 
     def _times(self) -> tuple[Ints, Ints]:
         """The newest block ends with the newest event, the oldest one begins with the oldest."""
@@ -182,7 +226,10 @@ class DividedDigest(Digest):
     @classmethod
     def _opened(cls, envelope: Envelope) -> Self:
         sketch = super()._opened(envelope)
-        begin, end = sketch.forest.times(sketch.parameters.span)
+        begin, end = sketch.rows.times(sketch.parameters.span)
+        if len(sketch.doubt):
+            order = np.lexsort((end, begin))
+            begin, end = begin[order], end[order]
         first = changes((begin, end))
         if (begin[first][1:] <= end[first][:-1]).any():
             raise CorruptError("two blocks of time overlap")
@@ -207,4 +254,33 @@ class DividedDigest(Digest):
     @property
     def blocks(self) -> int:
         """How many blocks of time hold events."""
-        return len(changes((self.forest.interval, self.forest.start, self.forest.height)))
+        return len(np.unique(np.column_stack(self._times()), axis=0))
+
+    def _write_more(self, writer: Writer) -> int:
+        if len(self.doubt) == 0:
+            return super()._write_more(writer)
+        write_forest(writer, self.doubt, valued=True)
+        return DOUBT_FORMAT
+
+    @classmethod
+    def _read_more(cls, reader: Reader, parameters: Any) -> dict[str, Any]:
+        if reader.version < DOUBT_FORMAT:
+            return {}
+        doubt = read_forest(reader, cls._shape(parameters))
+        if len(doubt) == 0:
+            raise CorruptError("blocks are said to be in doubt, but there is none")
+        return {"doubt": doubt}
+
+
+def _without_values(rows: Forest) -> Forest:
+    """The masses without anything known of their values."""
+    return replace(rows, code=np.zeros(len(rows), np.uint64), code_height=np.full(len(rows), CODE_BITS, np.uint8))
+
+
+def _extremes_left(known: Extremes, first: Ints, last: Ints, begin: int, end: int) -> Extremes:
+    """What is known of the events that are left, in stretches from their `first` to their `last` times."""
+    if len(first) == 0 or known.oldest is None or known.newest is None:
+        return Extremes()
+    oldest = max(known.oldest if not begin <= known.oldest < end else end, int(first.min()))
+    newest = min(known.newest if not begin <= known.newest < end else begin - 1, int(last.max()))
+    return replace(known, oldest=oldest, newest=newest)

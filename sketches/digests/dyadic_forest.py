@@ -185,14 +185,15 @@ class Forest:
         keys: tuple[NDArray[Any], ...] = (~self.code_height, self.code, place, self.interval)
         if len(self) and self.interval.min() == self.interval.max():
             keys = keys[:-1]
-        rows = self._taken(np.lexsort(keys))
+        rows = self.taken(np.lexsort(keys))
         first = changes((rows.interval, rows.start, rows.height, rows.code, rows.code_height))
         if len(first) == len(rows):
             return rows
-        kept = rows._taken(first)
+        kept = rows.taken(first)
         return replace(kept, count=np.add.reduceat(rows.count, first), weight=np.add.reduceat(rows.weight, first))
 
-    def _taken(self, which: NDArray[Any]) -> Forest:
+    def taken(self, which: NDArray[Any]) -> Forest:
+        """Some of the rows, in their order."""
         return Forest(*(getattr(self, one.name)[which] for one in fields(Forest)))
 
     def _folded_in_time(self, shape: Shape, more: tuple[int, int] | None) -> Forest:

@@ -92,6 +92,7 @@ class MassBounds:
     kept: Counting | None = None  # which of the two is kept, where count and weight are the same; None: both
     single: Floats | None = None  # how much of a box one value can have; None: all of it
     rounding: float = 0.0
+    doubtful: Flags | None = None  # masses that may be less than they say, or nothing; None: none
 
     # Masses and predicates.
 
@@ -100,16 +101,17 @@ class MassBounds:
         return self.weight if question.by_weight else self.count
 
     def within(self, codes: Codes) -> tuple[Flags, Flags]:
-        """Which masses lie wholly within a range of codes, and which touch it."""
+        """Which masses lie wholly within a range of codes for sure, and which touch it."""
         if codes.empty:
             nothing = np.zeros(len(self.weight), bool)
             return nothing, nothing
         first, last = np.uint64(codes.least), np.uint64(codes.most)
-        return (self.low >= first) & (self.high <= last), (self.low <= last) & (self.high >= first)
+        inside, touched = (self.low >= first) & (self.high <= last), (self.low <= last) & (self.high >= first)
+        return inside if self.doubtful is None else inside & ~self.doubtful, touched
 
     def part(self, mass: Floats, codes: Codes) -> Bounds:
         """What each mass has of a range of codes, at the least and at the most."""
-        if codes == EVERYTHING:
+        if codes == EVERYTHING and self.doubtful is None:
             return Bounds(mass, mass)
         inside, touched = self.within(codes)
         most = mass * touched

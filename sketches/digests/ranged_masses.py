@@ -199,7 +199,7 @@ class RangedMasses(MassBounds, Askable):
 
     def _so_many(self, decay: LastEvents, moments: Ints, count: Bounds) -> Bounds:
         """The newest N rows are N at the least, if there are so many."""
-        [everything] = self.totals(Question("count", _NO_DECAY), moments, [Bounds(self.count, self.count)])
+        [everything] = self.totals(Question("count", _NO_DECAY), moments, [self.part(self.count, EVERYTHING)])
         return Bounds(np.maximum(count.lower, np.minimum(everything.lower, decay.count)), count.upper)
 
     def _over_threshold(self, question: Question, weighing: Weighing, threshold: Threshold) -> Limits:

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Limits
-from sketches.digests.mass_bounds import Bounds, MassBounds
+from sketches.digests.code_ranges import EVERYTHING
+from sketches.digests.mass_bounds import MassBounds
 from sketches.guarantees import NEVER_OUTSIDE, NO_OTHER, ROWS, clauses, none_unlisted, rank_within, wide
 from sketches.question import Question
 
@@ -67,7 +68,7 @@ def _widths(held: MassBounds, question: Question, moments: Ints, lower: Floats, 
         whole = lower
     elif question.aggregate in (*SUMS, *COUNTS):
         mass = held.weight if question.aggregate in SUMS else held.counted(question)
-        [total] = held.totals(question, moments, [Bounds(mass, mass)])
+        [total] = held.totals(question, moments, [held.part(mass, EVERYTHING)])
         whole = held.sums(total, moments)[1]
     elif question.where:
         return None  # a share among the events that satisfy a predicate

@@ -1,24 +1,28 @@
 """Taking events out of a store for good: a stream, a source, a range of times.
 
-Sketches in parts lose exactly these events. A sketch of an epoch that cannot lose some of its events is dropped, and is
-a gap until a backfill builds it again. Examples of rejected rows go too. What is left is written to a new file, which
+Sketches in parts lose exactly these events; sketches of many epochs do, but for blocks of time that the range cuts, of
+which no value is left. A sketch of an epoch that cannot lose some of its events is dropped, and is a gap until a
+backfill builds it again. Examples of rejected rows go too. What is left is written to a new file, which
 takes the place of the old one: all of it happens or nothing, and no byte of what was forgotten is left in the file.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 
 import duckdb
 
+from sketches.encoding.envelope import FORMAT_VERSION
+from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME
 from sketches.formatting import counted, listed
 from sketches.records import dataclass
-from sketches.registry import FAMILIES
+from sketches.registry import FAMILIES, load
 from store.database import WAIT, StoreError, abandon, connected
-from store.keys import is_in_parts
+from store.keys import ALL_EPOCHS, is_cut, is_in_parts
 from store.packed_sources import close_sources, open_sources
 from store.schema import check, mark_of, migrate
 from store.writing.compacting import TABLE_NAMES, written_anew
@@ -33,9 +37,11 @@ class Forgotten:
     whole: bool
     rows: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
+    cut: int = 0  # sketches of many epochs that lost events
 
     def as_dict(self) -> dict[str, object]:
-        return {"stream": self.stream, "whole": self.whole, "rows": self.rows, "dropped": self.dropped}
+        found = {"stream": self.stream, "whole": self.whole, "rows": self.rows, "dropped": self.dropped}
+        return found | {"cut": self.cut}
 
     def lines(self) -> list[str]:
         """In words, a sentence a line."""
@@ -44,6 +50,11 @@ class Forgotten:
         found = [
             f"{counted(self.rows, 'kept row')} of stream {self.stream!r} {'is' if self.rows == 1 else 'are'} gone."
         ]
+        if self.cut:
+            found.append(
+                f"{counted(self.cut, 'sketch', 'sketches')} of many epochs lost them, and of a block of time that the "
+                "range cuts all values; a backfill of that time narrows what is then in doubt."
+            )
         found += [
             f"{counted(number, 'sketch', 'sketches')} of family {family} had to be dropped whole; "
             "`wane ingest --backfill FROM..TO` builds them again from the files that are left."
@@ -130,10 +141,11 @@ def _forget_events(
         if left.kept < sketch.kept or damaged or parts.head != held.head:
             write_parts(connection, stream, [MergedParts(family, parts, (), damaged)], mark_of(generation))
         rows += sketch.kept - left.kept
+    cut, unread = _cut_sketches(connection, stream, sources, span, mark_of(generation))
     gone, dropped = _drop_sketches(connection, stream, sources, span)
-    _subtract(connection, stream, sources, span, found=rows + gone > 0)
+    _subtract(connection, stream, sources, span, found=rows + cut + gone > 0)
     close_sources(connection)
-    return Forgotten(stream, whole=False, rows=rows, dropped=dropped)
+    return Forgotten(stream, whole=False, rows=rows, dropped=dropped | unread, cut=cut)
 
 
 def _check_sources(connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str]) -> None:
@@ -144,13 +156,53 @@ def _check_sources(connection: duckdb.DuckDBPyConnection, stream: str, sources: 
             raise StoreError(f"source {source!r} is not in stream {stream!r}")
 
 
+def _cut_sketches(
+    connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int], mark: int
+) -> tuple[int, dict[str, int]]:
+    """Take such events out of sketches of many epochs; how many lost some, and how many of each family could not be
+    read and went whole."""
+    able = "stream = $1 AND length = 0 AND family IN (SELECT unnest($2)) AND ($3 = [] OR source IN (SELECT unnest($3)))"
+    values = [stream, list(filter(is_cut, FAMILIES)), sources]
+    rows = connection.execute(f"SELECT source, family, payload FROM sketches WHERE {able}", values).fetchall()
+    connection.execute(f"DELETE FROM set_aside WHERE {able}", values)
+    cut, unread = 0, Counter[str]()
+    for source, family, payload in rows:
+        try:
+            sketch = load(payload)
+            left = sketch.without(*span, for_good=True)
+        except CorruptError:
+            unread[family] += 1
+            left = None
+            connection.execute(
+                "INSERT INTO set_aside VALUES ($1, $2, $3, $4, $5, $6, 'it could not be read, and was forgotten', '')",
+                [stream, source, *ALL_EPOCHS, family, mark],
+            )
+        if left is not None and left is sketch:
+            continue
+        cut += left is not None
+        key = [stream, source, family]
+        if left is None or left.extremes.newest is None:
+            connection.execute("DELETE FROM sketches WHERE stream = $1 AND source = $2 AND family = $3", key)
+            continue
+        data = left.to_bytes()
+        connection.execute(
+            "UPDATE sketches SET payload = $4, bytes = $5, format = $6, generation = $7 "
+            "WHERE stream = $1 AND source = $2 AND family = $3",
+            [*key, data, len(data), FORMAT_VERSION, mark],
+        )
+    return cut, dict(unread)
+
+
 def _drop_sketches(
     connection: duckdb.DuckDBPyConnection, stream: str, sources: list[str], span: tuple[int, int]
 ) -> tuple[int, dict[str, int]]:
     """Drop the sketches of epochs that hold such events; how many, and how many of each family hold others too."""
-    mine = "stream = $1 AND ($2 = [] OR source IN (SELECT unnest($2)) OR source = '')"
+    mine = (
+        "stream = $1 AND ($2 = [] OR source IN (SELECT unnest($2)) OR source = '') "
+        "AND NOT (length = 0 AND family IN (SELECT unnest($5)))"
+    )
     touched = f"{mine} AND (length = 0 OR (start + length > $3 AND start < $4))"
-    values = [stream, sources, *span]
+    values = [stream, sources, *span, list(filter(is_cut, FAMILIES))]
     others = connection.execute(
         f"SELECT family, count(*) FROM sketches WHERE {touched} AND "
         "(length = 0 OR start < $3 OR start + length > $4) GROUP BY family",

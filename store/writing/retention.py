@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from sketches.durations import parse_duration
 from sketches.errors import WaneError
-from store.writing.run import Run
+from store.writing.run import Run, Stream
 
 
 def retained_since(connection: duckdb.DuckDBPyConnection, run: Run) -> int | None:
@@ -15,7 +15,7 @@ def retained_since(connection: duckdb.DuckDBPyConnection, run: Run) -> int | Non
 
     Events that are ahead of the clock of the run do not count: they would drop what is recent.
     """
-    length = _retention(run)
+    length = retention_of(run.stream)
     if length is None:
         return None
     (stored,) = connection.execute("SELECT max(latest) FROM epochs WHERE stream = $1", [run.stream.name]).fetchall()[0]
@@ -26,20 +26,23 @@ def retained_since(connection: duckdb.DuckDBPyConnection, run: Run) -> int | Non
     return (max(known) - length) // run.stream.epoch * run.stream.epoch if known else None
 
 
-def _retention(run: Run) -> int | None:
+def retention_of(stream: Stream) -> int | None:
     """The stream's setting in units of its time."""
-    stated = run.stream.settings.get("retention")
+    stated = stream.settings.get("retention")
     if not isinstance(stated, str):
         return None
     try:
         seconds = parse_duration(stated)
     except WaneError:
         return None
-    return round(seconds * run.stream.unit.denominator / run.stream.unit.numerator)
+    return round(seconds * stream.unit.denominator / stream.unit.numerator)
 
 
 def drop_before(connection: duckdb.DuckDBPyConnection, stream: str, since: int) -> None:
-    """Drop what is known of epochs that ended by then, and of sources that were not heard of since."""
+    """Drop what is known of epochs that ended by then, and of sources that were not heard of since.
+
+    Sketches of many epochs have lost their old events by then (`store.writing.late_merge`).
+    """
     gone = "stream = $1 AND start + length <= $2"
     before, after = connection.execute(
         f"SELECT coalesce(sum(events), 0), coalesce(sum(events) FILTER (NOT ({gone})), 0) "
@@ -52,6 +55,12 @@ def drop_before(connection: duckdb.DuckDBPyConnection, stream: str, since: int) 
     connection.execute(f"DELETE FROM sketches WHERE {gone} AND length > 0", [stream, since])
     connection.execute(f"DELETE FROM set_aside WHERE {gone} AND length > 0", [stream, since])
     connection.execute("DELETE FROM sources WHERE stream = $1 AND newest < $2", [stream, since])
+    for table in ("sketches", "set_aside"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE stream = $1 AND length = 0 AND source <> '' "
+            "AND source NOT IN (SELECT source FROM sources WHERE stream = $1)",
+            [stream],
+        )
     # How many events of a source are gone is not kept: each loses the share that all lose by then.
     kept = connection.execute("SELECT sum(events) FROM sources WHERE stream = $1", [stream]).fetchall()[0][0]
     if kept:

@@ -61,6 +61,9 @@ def take_out(connection: duckdb.DuckDBPyConnection, stream: str, begin: int, end
         )
     for table in ("epochs", "sketches", "set_aside"):
         connection.execute(f"DELETE FROM {table} WHERE {inside}", [stream, begin, end])
+    connection.execute(
+        "DELETE FROM set_aside WHERE stream = $1 AND length = 0 AND stream NOT IN (SELECT stream FROM epochs)", [stream]
+    )
 
 
 def _shared(amount: float, shares: Floats, most: Floats) -> Floats:

@@ -16,11 +16,11 @@ import duckdb
 from sketches.encoding.envelope import FORMAT_VERSION
 from sketches.formatting import counted
 from store.database import WAIT, StoreError
-from store.keys import is_in_parts, scope_fault
+from store.keys import is_in_parts, loses_events, scope_fault
 from store.schema import create_store, migrate
-from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap
+from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap, replaces_all
 from store.writing.ledger import write_ledger
-from store.writing.retention import drop_before, retained_since
+from store.writing.retention import drop_before, retained_since, retention_of
 from store.writing.run import Run, Stream
 from store.writing.stream_parts import HeldParts, MergedParts, find_parts, merge_parts, write_parts
 from store.writing.totals import take_out, write_totals
@@ -49,9 +49,10 @@ def commit(
             _check_unit(connection, run.stream)
             _check_scopes(connection, run)
             _refuse_merged(connection, run.stream.name)
+        since = [retained_since(connection, run) for run in together]
         return [
-            (run, find_overlap(connection, run), find_parts(connection, run), retained_since(connection, run))
-            for run in together
+            (run, find_overlap(connection, run, oldest), find_parts(connection, run), oldest)
+            for run, oldest in zip(together, since, strict=True)
         ]
 
     return commit_in_turn(file, wait, read, lambda held: [_merged(*found) for found in held], _write, before)
@@ -153,8 +154,14 @@ def _check_scopes(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     stored = {family for family, length in rows.fetchall() if length == 0 or is_in_parts(family)}
     brought = run.tables.spanning_families
     if run.tables.epochs.num_rows == 0:  # a backfill that only takes events out
-        brought |= {family for family in stored if is_in_parts(family)}
-    fault = scope_fault(stored, brought, replacing=run.replacing is not None)
+        brought |= {family for family in stored if loses_events(family)}
+    fault = scope_fault(
+        stored,
+        brought,
+        replacing=run.replacing is not None,
+        everything=replaces_all(connection, run),
+        losing=retention_of(run.stream) is not None,
+    )
     if fault is not None:
         raise StoreError(f"stream {name!r}: {fault}")
 
@@ -205,7 +212,7 @@ def _write_sketches(connection: duckdb.DuckDBPyConnection, stream: str, mark: in
     connection.execute(
         f"INSERT INTO sketches SELECT $1, {KEY}, $2, octet_length(payload), $3, payload FROM "
         f"(SELECT {KEY}, payload FROM wane_sketches ANTI JOIN wane_merged USING ({KEY}) "
-        f"UNION ALL SELECT {KEY}, payload FROM wane_merged) ORDER BY source, start",
+        f"UNION ALL SELECT {KEY}, payload FROM wane_merged WHERE payload IS NOT NULL) ORDER BY source, start",
         [stream, FORMAT_VERSION, mark],
     )
     rows, size = connection.execute(

@@ -24,6 +24,7 @@ import pytest
 from sketches import Ecm, Events, Question, Retractable, Sample
 from sketches.countmin.log_bytes import ENTRIES_FORMAT
 from sketches.countmin.retractable import SIGNED_FORMAT
+from sketches.digests.divided import DOUBT_FORMAT
 from sketches.digests.division import Division
 from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.exponential import Exponential
@@ -218,6 +219,14 @@ def wbmh_integers() -> Wbmh:
 
 def wbmh_floats() -> Wbmh:
     return wbmh(lambda v: v / 8 - 20.0, 62)
+
+
+def wbmh_cut() -> Wbmh:
+    """Some events were taken out of it, by a time that cuts a block."""
+    whole = wbmh_integers()
+    found = whole.without(-(1 << 50), (whole.extremes.oldest or 0) + 900)
+    assert len(found.doubt) > 0
+    return found
 
 
 def division_keys() -> Division:
@@ -494,6 +503,7 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "qdigest-keys": (qdigest_keys, KEYS),
     "wbmh-integers": (wbmh_integers, NUMBERS),
     "wbmh-floats": (wbmh_floats, NUMBERS),
+    "wbmh-cut": (wbmh_cut, NUMBERS),
     "division-keys": (division_keys, KEYS),
     "exponential-numbers": (exponential_numbers, FADED),
     "exponential-keys": (exponential_keys, FADED_KEYS),
@@ -528,6 +538,8 @@ def golden(name: str) -> Path:
         version = ENTRIES_FORMAT
     if name.startswith(("histogram", "qdigest", "wbmh", "division", "exponential")):
         version = PATHS_FORMAT
+    if name == "wbmh-cut":
+        version = DOUBT_FORMAT
     if name.startswith("retractable"):
         version = SIGNED_FORMAT
     of_samples = {

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sketches.event_rules import MAX_TIME, MAX_VALUE, MAX_WEIGHT
-from sketches.events import Extremes, Kind
+from sketches.event_rules import MAX_TIME, MAX_WEIGHT
+from sketches.events import Extremes, Kind, round_up
 from sketches.fields import Known, KnownField
 from sketches.sampling.inclusion.ladder import NO_CUT, LadderRows
 
@@ -39,13 +39,13 @@ def extremes_left(known: Extremes, rows: LadderRows, kind: Kind, gone_until: int
     least, greatest = known.least_value, known.greatest_value
     light, heavy = known.least_weight, known.greatest_weight
     if kind is not Kind.KEY:
-        least = least if least == left.least_value else -_round_up(-least)
-        greatest = greatest if greatest == left.greatest_value else _round_up(greatest)
+        least = least if least == left.least_value else -round_up(-least)
+        greatest = greatest if greatest == left.greatest_value else round_up(greatest)
     no_rows = len(rows) == 0
     if no_rows or light != left.least_weight:
-        light = int(-_round_up(-light))
+        light = int(-round_up(-light))
     if no_rows or heavy != left.greatest_weight:
-        heavy = min(int(_round_up(heavy)), MAX_WEIGHT)
+        heavy = min(int(round_up(heavy)), MAX_WEIGHT)
     return Extremes(max(oldest, -MAX_TIME), newest, least, greatest, heavy, light)
 
 
@@ -55,21 +55,7 @@ def fields_left(known: Known, rows: LadderRows, gone_until: int) -> dict[str, Kn
     for name, one in known.items():
         least, greatest = rows.fields[name].ends() if name in rows.fields else (math.inf, -math.inf)
         if gone_until != NO_CUT and one.least <= one.greatest:
-            least = one.least if least == one.least else -_round_up(-one.least)
-            greatest = one.greatest if greatest == one.greatest else _round_up(one.greatest)
+            least = one.least if least == one.least else -round_up(-one.least)
+            greatest = one.greatest if greatest == one.greatest else round_up(one.greatest)
         found[name] = one._replace(least=least, greatest=greatest)
     return found
-
-
-def _round_up(number: float) -> float:
-    """The next power of two that is not below a number; below zero, one with the sign changed.
-
-    >>> [_round_up(number) for number in (5, 8, 0, -5, -8, 0.3)]
-    [8.0, 8.0, 0.0, -4.0, -8.0, 0.5]
-    """
-    if number == 0.0:
-        return 0.0
-    part, exponent = math.frexp(abs(number))  # part is at least a half and below 1
-    if number < 0.0:
-        return -math.ldexp(0.5, exponent)
-    return min(math.ldexp(0.5 if part == 0.5 else 1.0, exponent), MAX_VALUE)
