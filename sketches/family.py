@@ -184,7 +184,6 @@ class Sketch(Askable, SitePart, TakenIn, TakesBack):
     merged_to_answer: ClassVar[bool] = True  # False where sketches side by side answer better than merged ones
     in_parts: ClassVar[bool] = False  # a sketch of a stream is stored in segments, and answers for some sources too
     earlier: ClassVar[type[Sketch] | None] = None  # kept by epoch what sketches of this family now keep by stream
-    loses_events: ClassVar[bool] = False  # whether `without` can take events out; always where it is stored in parts
     changeable: ClassVar[frozenset[str]] = frozenset()  # settings with which sketches merge although they differ
 
     parameters: Any  # what must agree before sketches merge

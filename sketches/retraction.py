@@ -1,4 +1,4 @@
-"""What a family says whose sketches are sums, from which rows can be subtracted again."""
+"""What a family says of events that are to go again: rows that take them back, and stretches of time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class TakesBack:
 
     family: ClassVar[str]
     takes_back: ClassVar[bool] = False
+    loses_events: ClassVar[bool] = False  # whether `without` can take events out; always where it is stored in parts
 
     @classmethod
     def payloads_less(cls, events: Events, bounds: Ints, gone: Flags, **settings: Any) -> list[bytes]:

@@ -164,3 +164,9 @@ def test_a_backfill_of_some_days_is_taken(tmp_path: Path, stream: Stream) -> Non
     check(stream, ~wrong, widest=None)
     found = answer("wbmh", "count", "none")
     assert not math.isclose(found["lower"], found["upper"])
+    configure(
+        tmp_path, FAMILIES.replace('"wbmh", "division"', '"wbmh"').split("[streams.calls.division]")[0], epoch="1h"
+    )
+    run("--backfill", f"{START - DAY}..{START + 41 * DAY}")
+    assert {family for *_, family in payloads(Path("wane.duckdb"))} == {"wbmh"}
+    assert answer("wbmh", "count", "none")["lower"] == (~wrong).sum()
