@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from store.packed_ledger import renew_packs
 from store.packed_sources import TABLE as PACKED_SOURCES
 from store.packed_sources import UNPACKED, close_sources
 
-VERSION: Final = 7
+VERSION: Final = 8
 RANDOM_BITS: Final = 40  # of the mark of a commit
 _MOST_GENERATIONS: Final = 1 << 63 - RANDOM_BITS  # that a mark tells apart
 
@@ -39,6 +40,15 @@ SITES: Final = """CREATE TABLE sites (
         stream VARCHAR NOT NULL, site VARCHAR NOT NULL, name VARCHAR NOT NULL, prefix VARCHAR NOT NULL,
         generation BIGINT NOT NULL, commit VARCHAR NOT NULL, file VARCHAR NOT NULL, merged TIMESTAMP NOT NULL,
         payload BLOB NOT NULL)"""
+# commits before the last one, each by the first digits of its name: a store that was restored, and went on, has others
+COMMITS: Final = "CREATE TABLE commits (generation BIGINT NOT NULL, name UINTEGER NOT NULL)"
+_DIGITS: Final = 8
+_SHORT: Final = f"coalesce(TRY_CAST('0x' || left(commit, {_DIGITS}) AS UINTEGER), 0)"
+# Begin the next commit in the open transaction.
+NEXT_COMMIT: Final = (
+    f"INSERT INTO commits SELECT generation, {_SHORT} FROM wane",
+    "UPDATE wane SET generation = generation + 1, commit = uuid()",
+)
 TABLES: Final = (
     """CREATE TABLE wane (
         version INTEGER NOT NULL, generation BIGINT NOT NULL, store VARCHAR NOT NULL, commit VARCHAR NOT NULL)""",
@@ -68,6 +78,7 @@ TABLES: Final = (
         examples VARCHAR NOT NULL)""",
     PACKED_LEDGER,
     SITES,
+    COMMITS,
     f"INSERT INTO wane SELECT {VERSION}, 0, uuid(), uuid()",
 )
 
@@ -134,6 +145,7 @@ MIGRATIONS: Final[dict[int, tuple[Step, ...]]] = {
     4: (PACKED_LEDGER,),
     5: (renew_packs,),
     6: (SITES,),
+    7: (COMMITS,),
 }
 
 
@@ -160,6 +172,24 @@ def name_of_commit(connection: duckdb.DuckDBPyConnection) -> tuple[str, str]:
     """The random names of the store and of its last commit: where both are the same, so is everything."""
     store, commit = connection.execute("SELECT store, commit FROM wane").fetchall()[0]
     return str(store), str(commit)
+
+
+def next_commit(connection: duckdb.DuckDBPyConnection) -> None:
+    """What the open transaction commits has a name of its own, and the next generation."""
+    for statement in NEXT_COMMIT:
+        connection.execute(statement)
+
+
+def short_name(commit: str) -> int:
+    """The name of a commit as `commits` has it."""
+    digits = commit[:_DIGITS]
+    return int(digits, 16) if re.fullmatch(f"[0-9a-fA-F]{{1,{_DIGITS}}}", digits) else 0
+
+
+def commits_since(connection: duckdb.DuckDBPyConnection, generation: int) -> list[tuple[int, int]]:
+    """The commits of this generation and those after it, but for the last, as far as they are known."""
+    rows = connection.execute("FROM commits WHERE generation >= $1 ORDER BY generation", [generation]).fetchall()
+    return [(int(one), int(name)) for one, name in rows]
 
 
 def mark_of(generation: int) -> int:
@@ -208,7 +238,8 @@ def migrate(path: Path, wait: float) -> None:
             for old in range(version, VERSION):
                 for step in MIGRATIONS[old]:
                     _take(connection, step)
-            connection.execute("UPDATE wane SET version = $1, generation = generation + 1, commit = uuid()", [VERSION])
+            connection.execute("UPDATE wane SET version = $1", [VERSION])
+            next_commit(connection)
             connection.commit()
         except BaseException as error:
             abandon(connection)

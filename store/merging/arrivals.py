@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sketches.formatting import counted
 from sketches.records import dataclass
+from store.merging.commit_history import NO_COMMITS, Commits
 from store.merging.site_ids import Ids
 
 
@@ -19,6 +20,7 @@ class Arrival(NamedTuple):
     ids: Ids
     changes: bool
     file: str  # its identity on the disk before it was read
+    commits: Commits = NO_COMMITS  # that led to the ids of a file of changes, as far as it names them
 
 
 @dataclass(frozen=True, slots=True)

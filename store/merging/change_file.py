@@ -23,6 +23,7 @@ from sketches.registry import FAMILIES, load
 from sketches.units import TimeUnit
 from store.database import StoreError
 from store.keys import is_in_parts
+from store.merging.commit_history import as_header
 from store.merging.contribution import Contribution, texts
 from store.merging.from_outside import as_generation, as_json, as_number, as_settings, as_text, table_of
 from store.merging.site_ids import MAGIC, header_of
@@ -44,7 +45,10 @@ def write_changes(state: SiteState) -> bytes:
         _write_stream(body, one)
     content = body.to_bytes()
     header = json.dumps(
-        state.ids._asdict() | {"name": state.name, "since": state.since, "bytes": len(content)}, ensure_ascii=False
+        state.ids._asdict()
+        | {"name": state.name, "since": state.since, "bytes": len(content)}
+        | as_header(state.commits),
+        ensure_ascii=False,
     ).encode()
     whole = MAGIC + len(header).to_bytes(4, "little") + header + write_block(content)
     return whole + hashlib.blake2b(whole, digest_size=_CHECKSUM).digest()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sketches.formatting import counted, size_text
 from store.database import WAIT, StoreError, connected
 from store.merging.change_file import write_changes
+from store.merging.commit_history import read_commits, went_elsewhere
 from store.merging.site_ids import ids_in, read_token
 from store.merging.site_state import read_site
 from store.schema import migrate
@@ -43,10 +44,10 @@ def export(store: str | Path, to: str | Path, *, since: str | None = None, wait:
         begin = None
         if since is not None:
             begin, commit = read_token(since)
-            if begin > ids.generation or (begin == ids.generation and commit != ids.commit):
+            if begin > ids.generation or went_elsewhere(read_commits(connection, ids, begin), begin, commit):
                 raise StoreError(
-                    f"--since is {since}, but {path} is at commit {ids.token}: it was restored from a backup, or the "
-                    "commit is another store's; without --since all of it is exported"
+                    f"--since is {since}, but {path} is at commit {ids.token}, which does not come after it: it was "
+                    "restored from a backup, or the commit is another store's; without --since all of it is exported"
                 )
         state = read_site(connection, path, begin)
     content = write_changes(state)

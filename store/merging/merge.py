@@ -19,6 +19,7 @@ from sketches.units import TimeUnit
 from store.database import StoreError, connected
 from store.merging.arrivals import Arrival, SiteOutcome
 from store.merging.change_file import read_changes
+from store.merging.commit_history import refuse_restored
 from store.merging.contribution import Contribution
 from store.merging.shared_settings import merged_stream
 from store.merging.site_ids import Ids
@@ -79,7 +80,11 @@ def _read(one: Arrival, held: Ids | None, *, replace: bool, wait: float) -> Site
         return read_changes(one.path)
     since = None if held is None or replace else held.generation
     with connected(one.path, write=False, wait=wait) as connection:
-        return read_site(connection, one.path, since)
+        state = read_site(connection, one.path, since)
+    if held is not None and not replace:
+        again = "--replace takes it as it is now"
+        refuse_restored(state.commits, held, one.path, state.ids.token, again)
+    return state
 
 
 def _outcome(one: News, brought: Counter[tuple[str, str]]) -> SiteOutcome:

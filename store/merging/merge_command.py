@@ -15,8 +15,9 @@ from sketches.formatting import counted
 from sketches.records import dataclass
 from store.database import WAIT, StoreError, connected
 from store.merging.arrivals import Arrival, SiteOutcome
+from store.merging.commit_history import from_header, refuse_restored
 from store.merging.site_ids import Ids, identity, ids_in, ids_of, is_changes, read_header
-from store.schema import create_store, is_older, migrate
+from store.schema import create_store, is_older, migrate, short_name
 
 
 class Centre(NamedTuple):
@@ -96,13 +97,13 @@ def _arrival(text: str, known: Centre, wait: float, *, prefixed: bool) -> Arriva
         prefixed = True
     else:
         name = path.name.partition(".")[0]
-    file, changes = identity(path), is_changes(path)
-    if changes:
-        ids, written_from = read_header(path)
-        name = name if equals and path != Path(text) else written_from
-    else:
-        ids = known.files.get(file) or ids_of(path, wait)
-    return Arrival(path, name, prefixed, ids, changes, file)
+    file = identity(path)
+    if is_changes(path):
+        ids, header = read_header(path)
+        name = name if equals and path != Path(text) else str(header.get("name"))
+        return Arrival(path, name, prefixed, ids, True, file, from_header(header))
+    ids = known.files.get(file) or ids_of(path, wait)
+    return Arrival(path, name, prefixed, ids, False, file)
 
 
 def _read_centre(file: Path, wait: float) -> Centre:
@@ -134,6 +135,11 @@ def _outcome(one: Arrival, held: Ids | None, *, replace: bool) -> str:
         return "merged"
     if held == one.ids:
         return "nothing new"
+    if one.changes and not replace:
+        again = "let its site export all of it, without --since, and merge that with --replace"
+        refuse_restored(
+            one.commits or {one.ids.generation: short_name(one.ids.commit)}, held, one.path, one.ids.token, again
+        )
     if one.ids.generation > held.generation or replace:
         return "merged"
     if one.changes:

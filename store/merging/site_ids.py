@@ -72,11 +72,11 @@ def ids_of(path: Path, wait: float) -> Ids:
         return ids_in(connection, path)
 
 
-def read_header(path: Path) -> tuple[Ids, str]:
-    """The ids and the name of the store that a file of changes was written from."""
+def read_header(path: Path) -> tuple[Ids, dict[str, Any]]:
+    """The ids of the store that a file of changes was written from, and what else the header says of it."""
     with path.open("rb") as file:
         ids, header, _ = header_of(file.read(len(MAGIC) + 4 + _MOST_HEADER), path)
-    return ids, str(header.get("name"))
+    return ids, header
 
 
 def header_of(content: bytes, path: Path) -> tuple[Ids, dict[str, Any], int]:

@@ -16,6 +16,7 @@ from sketches.records import dataclass
 from sketches.units import TimeUnit
 from store.database import StoreError
 from store.keys import is_in_parts
+from store.merging.commit_history import Commits, read_commits
 from store.merging.contribution import EPOCHS, LEDGER, Contribution, prefixed, texts
 from store.merging.site_ids import Ids, ids_in
 from store.packed_ledger import open_ledger
@@ -75,12 +76,13 @@ class SiteStream:
 @dataclass(frozen=True, slots=True)
 class SiteState:
     """What a site brings, under the name that its sources may be prefixed by; `since` is the generation from which on
-    changes are brought, None: all of it is."""
+    changes are brought, None: all of it is. `commits` led there, from that generation on."""
 
     name: str
     ids: Ids
     streams: Mapping[str, SiteStream]
     since: int | None = None
+    commits: Commits = field(default_factory=dict)
 
 
 def written_in(mark: int) -> int:
@@ -98,7 +100,8 @@ def read_site(connection: duckdb.DuckDBPyConnection, path: Path, since: int | No
         )
         for name, numerator, denominator, epoch, settings in rows
     }
-    return SiteState(path.name.partition(".")[0], ids_in(connection, path), found, since)
+    ids = ids_in(connection, path)
+    return SiteState(path.name.partition(".")[0], ids, found, since, read_commits(connection, ids, since or 0))
 
 
 def _read_stream(connection: duckdb.DuckDBPyConnection, stream: Stream, since: int | None) -> SiteStream:

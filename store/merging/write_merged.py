@@ -17,7 +17,7 @@ from store.merging.contribution import LEDGER, Contribution, epochs_of_all, sour
 from store.merging.site_ids import Ids
 from store.merging.site_state import Key, SketchRow, written_in
 from store.packed_ledger import pack_ledger
-from store.writing.compacting import TABLE_NAMES
+from store.writing.compacting import OF_STREAMS
 from store.writing.run import Stream
 from store.writing.stream_parts import MergedParts, write_parts
 
@@ -61,8 +61,8 @@ def write_merged(
 def _write_stream(connection: duckdb.DuckDBPyConnection, one: MergedStream, generation: int, mark: int) -> int:
     name = one.name
     if not one.records:  # no site has the stream any longer
-        for table in [*TABLE_NAMES, "sources"]:
-            if table not in ("wane", "packed_sources"):
+        for table in [*OF_STREAMS, "sources"]:
+            if table != "packed_sources":
                 connection.execute(f"DELETE FROM {table} WHERE stream = $1", [name])
         return 0
     size = _write_sketches(connection, one, mark)

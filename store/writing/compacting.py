@@ -14,7 +14,7 @@ import duckdb
 from sketches.formatting import size_text
 from sketches.records import dataclass
 from store.database import WAIT, StoreError, connected, copy_of, remove_unfinished, write_new
-from store.schema import TABLES, check, migrate
+from store.schema import NEXT_COMMIT, TABLES, check, migrate
 
 TABLE_NAMES: Final = (
     "wane",
@@ -30,7 +30,9 @@ TABLE_NAMES: Final = (
     "rejects",
     "packed_ledger",
     "sites",
+    "commits",
 )
+OF_STREAMS: Final = tuple(name for name in TABLE_NAMES if name not in ("wane", "commits"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,7 @@ def compact(path: str | Path, *, wait: float = WAIT, dry_run: bool = False) -> C
     with connected(file, write=True, wait=wait) as connection:
         check(connection, file)
         connection.execute("CHECKPOINT")  # so that no write-ahead log is left behind
-        more = "UPDATE wane SET generation = generation + 1, commit = uuid()"
-        with written_anew(connection, file, more) as copy:
+        with written_anew(connection, file, *NEXT_COMMIT) as copy:
             after = copy.stat().st_size
             if dry_run:
                 copy.unlink()

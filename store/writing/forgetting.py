@@ -24,8 +24,8 @@ from sketches.registry import FAMILIES, load
 from store.database import WAIT, StoreError, abandon, connected
 from store.keys import ALL_EPOCHS, is_cut, is_in_parts
 from store.packed_sources import close_sources, open_sources
-from store.schema import check, mark_of, migrate
-from store.writing.compacting import TABLE_NAMES, written_anew
+from store.schema import check, mark_of, migrate, next_commit
+from store.writing.compacting import OF_STREAMS, written_anew
 from store.writing.stream_parts import MergedParts, read_parts, stored_sketch, write_parts
 
 
@@ -95,7 +95,7 @@ def forget(
                 span = (-MAX_TIME if begin is None else begin, MAX_TIME if end is None else end)
                 found = _forget_events(connection, stream, list(sources), span, generation)
             connection.execute("UPDATE rejects SET examples = '[]' WHERE stream = $1", [stream])
-            connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
+            next_commit(connection)
             with written_anew(connection, file) as copy:
                 connection.rollback()  # the old file stays as it is, with all that is to be forgotten, until it goes
                 copy.replace(file)
@@ -115,9 +115,8 @@ def _refuse_merged(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
 
 
 def _forget_stream(connection: duckdb.DuckDBPyConnection, stream: str) -> Forgotten:
-    for table in TABLE_NAMES:
-        if table != "wane":
-            connection.execute(f"DELETE FROM {table} WHERE stream = $1", [stream])
+    for table in OF_STREAMS:
+        connection.execute(f"DELETE FROM {table} WHERE stream = $1", [stream])
     return Forgotten(stream, whole=True)
 
 

@@ -32,6 +32,7 @@ def _held_bytes(connection: duckdb.DuckDBPyConnection) -> int:
         "SELECT sum(octet_length(payload)) FROM sites",
     ]
     texts += ["SELECT sum(strlen(path) + strlen(fingerprint)) FROM files", "SELECT sum(strlen(examples)) FROM rejects"]
+    texts += ["SELECT 16 * count(*) FROM commits"]
     rows = [f"SELECT {_ROW} * count(*) FROM {table}" for table in ("sketches", "epochs", "runs", "files", "rejects")]
     more = " UNION ALL ".join(f"({query})" for query in texts + rows)
     return live_bytes(connection) + int(

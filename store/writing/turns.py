@@ -12,7 +12,7 @@ import duckdb
 
 from store.database import StoreBusyError, abandon, bytes_used, connected, remove_unfinished, vacuum
 from store.packed_sources import close_sources, open_sources
-from store.schema import check, mark_of, name_of_commit
+from store.schema import check, mark_of, name_of_commit, next_commit
 from store.writing.settling import live_bytes, settle
 
 _ROOM: Final = 1.5  # blocks in use over payloads, above which rows are packed anew: in the end the file takes 1 more
@@ -66,7 +66,7 @@ def _write(
         open_sources(connection)
         used += write(connection, merged, generation, mark_of(generation))
         close_sources(connection)
-        connection.execute("UPDATE wane SET generation = $1, commit = uuid()", [generation])
+        next_commit(connection)
         vacuum(connection, wanted=used > _ROOM * live_bytes(connection))
         before()
         connection.commit()
