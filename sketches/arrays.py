@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ Column = NDArray[Any]  # values: integers, floats or hashes of keys
 Limits = tuple[Floats, Floats, Floats]  # value, lower and upper limit, one entry per as-of time
 
 _Number = TypeVar("_Number", bound=np.generic)
+_HALF: Final = 0.5
 _ROOM: Final = 62  # bits of a whole number
 _ONE_THREAD: Final = 1 << 18  # products of a matrix product that numpy's library does not deal out to threads
 
@@ -72,6 +74,16 @@ def apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         np.where(wide, np.nextafter(lower, -np.inf), lower),
         np.where(wide, np.nextafter(upper, np.inf), upper),
     )
+
+
+def power_of_two(size: float) -> float:
+    """The least power of two from a size on, by which floats are divided without rounding; 1 for 0.
+
+    >>> power_of_two(5.0), power_of_two(4.0), power_of_two(0.0)
+    (8.0, 4.0, 1.0)
+    """
+    part, exponent = math.frexp(size)
+    return math.ldexp(1.0, min(exponent - (part == _HALF), 1023))
 
 
 def places(values: Column, bounds: Column) -> Rows:

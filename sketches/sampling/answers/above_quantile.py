@@ -27,6 +27,7 @@ from sketches.sampling.estimation.horvitz_thompson import Sums
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.estimation.quotients import deviation, divide
+from sketches.sampling.estimation.ratios import noticed
 from sketches.special_functions import ndtri
 
 _ROUNDING: Final = 1e-12  # a cumulated share this close below φ has reached it
@@ -131,7 +132,8 @@ class AboveQuantile:
             above = (self.taus.low - base) / scale if sample.measures is None else np.zeros(1)
             mean = self.mean(above, np.ones(1))
             value, lower, upper = (base + scale * limit for limit in (mean.value, mean.lower, mean.upper))
-            found = Estimates(value, lower, upper, mean.used)
+            lost = noticed(abs(base) + np.abs(value - base), value)
+            found = Estimates(value, lower - lost, upper + lost, mean.used)
         else:
             found = self.mean(np.array([float(sample.least_weight)]), np.array([float(sample.greatest_weight)]))
         error = 2.0 * np.asarray(self.sums.table_error)
@@ -155,7 +157,9 @@ class AboveQuantile:
         most = np.maximum(greatest - self.phi * rate, below)
         fewest = below if own else np.minimum(least - self.phi * rate, below)
         more, fewer = (np.maximum(side, 0.0) * self.unseen_rank for side in (most, -fewest))
-        return self._total(scale, base, rate, more, fewer)
+        found = self._total(scale, base, rate, more, fewer)
+        lost = noticed(scale * self.above.y + (abs(base) + np.abs(rate)) * self.above.x, found.value)
+        return replace(found, lower=found.lower - lost, upper=found.upper + lost)
 
     def _total(self, of_y: float, of_x: float, rate: Floats, more: Floats, fewer: Floats) -> Estimates:
         """A sum above τ; `more` and `fewer` are what an unseen event may add to it or take away."""

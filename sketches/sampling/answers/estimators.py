@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Rows, apart
+from sketches.arrays import Rows, apart, power_of_two
 from sketches.errors import UnanswerableError
 from sketches.events import Kind
 from sketches.predicate import Range
@@ -25,7 +25,7 @@ from sketches.sampling.answers.spread import stddev, variance
 from sketches.sampling.answers.thresholds import above_threshold
 from sketches.sampling.difference_estimator.leaned_answers import leaned_count, leaned_mean, leaned_value_sum
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
-from sketches.sampling.estimation.ratios import share_limits
+from sketches.sampling.estimation.ratios import noticed, share_limits
 
 
 def answer(inquiry: Inquiry) -> Estimates:
@@ -68,8 +68,8 @@ def value_sum(inquiry: Inquiry, rows: Rows | None) -> Estimates:
     """
     sample = inquiry.sample
     _, least, greatest = sample.summed
-    scale = max(abs(least), abs(greatest))
-    scale = scale if 0.0 < scale < np.inf else 1.0
+    largest_size = max(abs(least), abs(greatest))
+    scale = power_of_two(largest_size) if largest_size < np.inf else 1.0
     sides = []
     for sign, largest in ((1, greatest), (-1, -least)):
         sums = inquiry.sums(sample.value_coefficients(sign, scale), rows)
@@ -80,8 +80,9 @@ def value_sum(inquiry: Inquiry, rows: Rows | None) -> Estimates:
         side.bounds(inquiry.confidence) for side in sides
     )
     value = positive.value - negative.value
-    lower = value - np.hypot(positive.value - positive_lower, negative_upper - negative.value)
-    upper = value + np.hypot(positive_upper - positive.value, negative.value - negative_lower)
+    rounding = noticed(positive.value + negative.value, value)
+    lower = value - np.hypot(positive.value - positive_lower, negative_upper - negative.value) - rounding
+    upper = value + np.hypot(positive_upper - positive.value, negative.value - negative_lower) + rounding
     return Estimates(value * scale, lower * scale, upper * scale, sums.used)
 
 

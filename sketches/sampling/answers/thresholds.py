@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Ints, Rows, apart, ranges
+from sketches.arrays import Flags, Floats, Ints, Rows, apart, power_of_two, ranges
 from sketches.errors import UnanswerableError
 from sketches.sampling.answers.above_quantile import AboveQuantile, Around, counts_above, largest_ties
 from sketches.sampling.answers.cuts import Cuts, cuts_of
@@ -25,7 +25,7 @@ from sketches.sampling.estimation.horvitz_thompson import FEW_TIMES, MOST_ERROR,
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.intervals import Total
 from sketches.sampling.estimation.quotients import divide
-from sketches.sampling.estimation.ratios import mean_of_sums, share_limits
+from sketches.sampling.estimation.ratios import mean_of_sums, noticed, share_limits
 from sketches.sampling.estimation.value_grid import grid_of, stride_of
 from sketches.threshold import Threshold
 
@@ -147,7 +147,8 @@ def _above_quantile(inquiry: Inquiry, cuts: Cuts, sums: SumsAround, phi: float, 
     else:
         whole = asked.sums(asked.mean_coefficients)
         above = AboveQuantile(asked, phi, cuts.taus, sums.above(asked.mean_coefficients), whole, ties)
-        found = above.answer()
+        with np.errstate(invalid="ignore"):  # where nothing counts, there is no threshold
+            found = above.answer()
     if plain.any():
         enclosed = enclosed_estimates(inquiry, cuts, sums)
         lower, upper = (np.where(plain, getattr(enclosed, one), getattr(found, one)) for one in ("lower", "upper"))
@@ -183,8 +184,8 @@ def _value_sums(inquiry: Inquiry, sums: SumsAround) -> Estimates:
     """Σ w·v·f: the positive values above the threshold and the negative ones both grow fewer as it rises."""
     sample = inquiry.sample
     _, least, greatest = sample.summed
-    scale = max(abs(least), abs(greatest))
-    scale = scale if 0.0 < scale < np.inf else 1.0
+    largest_size = max(abs(least), abs(greatest))
+    scale = power_of_two(largest_size) if largest_size < np.inf else 1.0
     sides = []
     for sign, largest in ((1, greatest), (-1, -least)):
         around = sums.above(sample.value_coefficients(sign, scale))
@@ -192,10 +193,9 @@ def _value_sums(inquiry: Inquiry, sums: SumsAround) -> Estimates:
         many, middle, few = (part.total(0, 1, 0, inquiry.unseen_unit, factor) for part in around)
         sides.append((middle.value, *_enclosed(many, few, inquiry.confidence)))
     (positive, least_positive, most_positive), (negative, least_negative, most_negative) = sides
-    value = (positive - negative) * scale
-    return Estimates(
-        value, (least_positive - most_negative) * scale, (most_positive - least_negative) * scale, around.middle.used
-    )
+    value, lost = positive - negative, noticed(positive + negative, positive - negative)
+    lower, upper = least_positive - most_negative - lost, most_positive - least_negative + lost
+    return Estimates(value * scale, lower * scale, upper * scale, around.middle.used)
 
 
 def _means(inquiry: Inquiry, certain: Flags, around: Around) -> Estimates:

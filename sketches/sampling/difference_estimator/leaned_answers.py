@@ -8,9 +8,19 @@ from typing import Final
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats, Limits, Rows
+from sketches.arrays import Flags, Floats, Rows, power_of_two
+from sketches.decay.functions import NoDecay
+from sketches.events import Kind
 from sketches.predicate import EVERY_EVENT, Predicate, Range
-from sketches.sampling.difference_estimator.leaning import EVENTS, WEIGHTS, LeanedSums, PlainSums, Quantity, lean
+from sketches.sampling.difference_estimator.leaning import (
+    EVENTS,
+    ROUNDING,
+    WEIGHTS,
+    LeanedSums,
+    PlainSums,
+    Quantity,
+    lean,
+)
 from sketches.sampling.difference_estimator.tall_values import TallSums, capped
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.horvitz_thompson import Sums
@@ -23,7 +33,6 @@ from sketches.sampling.totals.slice_totals import VALUE
 
 ENOUGH: Final = 25  # sampled events in a sum: with fewer, an unseen event that came twice could matter more than they
 _ENOUGH_IN_A_RANGE: Final = 100  # of values, where an unseen event may leave more beside totals than without them
-ROUNDING: Final = 1e-12  # declared of exact totals
 
 
 def leaned_count(inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None) -> Estimates:
@@ -39,7 +48,8 @@ def leaned_count(inquiry: Inquiry, rows: Rows | None = None, values: Range | Non
     leaned = _at(inquiry, quantities, values, worth) if leaned is None else leaned.at(worth)
     if leaned is None or not worth.any():
         return Estimates(total.value, *total.bounds(confidence), sums.used)
-    value, lower, upper = (np.maximum(limit, 0.0) for limit in _rounded(*leaned.limits(confidence)))
+    limits = leaned.limits(confidence, whole=_is_whole(inquiry))
+    value, lower, upper = (np.maximum(limit, 0.0) for limit in limits)
     if worth.all():
         return Estimates(value, lower, upper, sums.used)
     return _with(Estimates(total.value, *total.bounds(confidence), sums.used), worth, value, lower, upper)
@@ -56,10 +66,10 @@ def leaned_value_sum(inquiry: Inquiry, plain: Estimates, total: Total, values: R
         leaned = _at(inquiry, (quantity,), values, which)
         if leaned is None:
             continue
-        value, lower, upper = leaned.limits(inquiry.confidence)
+        whole = tall is None and sample.kind is Kind.INTEGER and _is_whole(inquiry)
+        value, lower, upper = leaned.limits(inquiry.confidence, whole=whole)
         if tall is not None:
             value, lower, upper = value + tall.value, lower + tall.lower, upper + tall.upper
-        value, lower, upper = _rounded(value, lower, upper)
         if sample.least_value >= 0.0:
             value, lower, upper = (np.maximum(limit, 0.0) for limit in (value, lower, upper))
         plain = _with(plain, which, value, lower, upper)
@@ -86,16 +96,27 @@ def leaned_mean(inquiry: Inquiry, rows: Rows | None, values: Range | None, at_le
 
 def _mean_of_values(inquiry: Inquiry, plain: Estimates, worth: Flags, values: Range | None) -> Estimates:
     """The mean of the values, with totals at the times that are worth it."""
-    base, scale = inquiry.mean_scale
+    base, scale, least, most = _scaled(inquiry)
     parts = capped(_unrestricted(inquiry), Quantity(VALUE, base, scale), inquiry.decay, inquiry.as_of[worth])
     for some, quantity, tall in parts:
         which = _among(worth, some)
         leaned = _at(inquiry, (quantity, EVENTS), values, which)
         if leaned is None:
             continue
-        limits = _mean_limits(leaned, tall, np.zeros(1), np.ones(1), inquiry.confidence)
+        limits = _mean_limits(leaned, tall, np.array([least]), np.array([most]), inquiry.confidence)
         plain = _with(plain, which, *(base + scale * limit for limit in limits))
     return plain
+
+
+def _scaled(inquiry: Inquiry) -> tuple[float, float, float, float]:
+    """Means of values are computed as base + scale·(a mean between two numbers), and these two. The base is no value
+    beside which others would lose their digits, and the scale a power of two."""
+    _, least, greatest = inquiry.sample.summed
+    if not np.isfinite(greatest - least):
+        return 0.0, 1.0, least, greatest
+    base = min(max(0.0, least), greatest)
+    scale = power_of_two(max(greatest - base, base - least))
+    return base, scale, (least - base) / scale, (greatest - base) / scale
 
 
 def _among(which: Flags, some: Flags) -> Flags:
@@ -113,8 +134,9 @@ def _mean_limits(
     lower, upper = quotient.bounds(confidence)
     value = quotient.value
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = (found.off / np.abs(found.values)).sum(axis=1) + 2.0 * ROUNDING
-        lower, upper = np.fmin(lower * (1.0 - relative), value), np.fmax(upper * (1.0 + relative), value)
+        further = np.maximum(np.abs(lower), np.abs(upper))
+        off = (found.off[:, 0] + further * found.off[:, 1]) / found.values[:, 1] + ROUNDING * further
+        lower, upper = np.fmin(lower - off, value), np.fmax(upper + off, value)
         if tall is not None:
             spread = 4.0 * (np.sqrt(found.covariances[:, 2]) + np.maximum(found.more, found.fewer)[:, 1])
             count = found.values[:, 1]
@@ -187,10 +209,9 @@ def _worth_leaning(inquiry: Inquiry, total: Total, values: Range | None) -> Flag
     return worth
 
 
-def _rounded(value: Floats, lower: Floats, upper: Floats) -> Limits:
-    """Limits so far apart as sums that are exact but for rounding may be."""
-    off = np.where(lower == upper, 0.0, ROUNDING * np.abs(value))
-    return value, lower - off, upper + off
+def _is_whole(inquiry: Inquiry) -> bool:
+    """Whether numbers of events and sums of whole numbers are whole: f is 1 or 0."""
+    return isinstance(inquiry.decay.split()[0], NoDecay)
 
 
 def _range_of(inquiry: Inquiry, values: Range | None) -> Range | None:

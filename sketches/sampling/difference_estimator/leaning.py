@@ -44,7 +44,8 @@ from sketches.units import TimeUnit
 
 _FEW_TIMES: Final = 6  # up to which more precision costs little
 _LEAST_ROWS: Final = 2.0  # that an unseen event may have come in, unless the stream is known to have no repeats
-_ROUNDING: Final = 1e-12
+ROUNDING: Final = 1e-12  # declared of all that is added up, whatever its sign
+_UNSURE: Final = 0.25  # by how much more a sum may be off that is a whole number, for it to be known
 _LOST: Final = 1e-3  # of an answer: where parabolas may be off by more, all rows are looked at
 _BY_ROW: Final = -1.0  # no parabola is as close
 
@@ -106,16 +107,21 @@ class LeanedSums(NamedTuple):
         """Those of some as-of times, or groups."""
         return LeanedSums(*(column[which] for column in self))
 
-    def limits(self, confidence: float) -> Limits:
-        """Of the one quantity: its sum, and its limits."""
+    def limits(self, confidence: float, *, whole: bool = False) -> Limits:
+        """Of the one quantity: its sum, and its limits. `whole`: it is a whole number, and so is what rounding alone
+        keeps from being one."""
         tail = (1.0 - confidence) / 2.0
         value, off, variance = self.values[:, 0], self.off[:, 0], self.covariances[:, 0]
         more, fewer = self.more[:, 0], self.fewer[:, 0]
         events = shape_of(variance, np.maximum(more, fewer))
-        lower = value - deviation(variance, fewer, events, tail) - off
-        upper = value + deviation(variance, more, events, tail) + off
+        below, above = (deviation(variance, unseen, events, tail) for unseen in (fewer, more))
+        lower, upper = np.maximum(value - below - off, self.least), np.minimum(value + above + off, self.most)
         value = np.clip(value, self.least, self.most)
-        return value, np.minimum(np.maximum(lower, self.least), value), np.maximum(np.minimum(upper, self.most), value)
+        if whole:
+            nearest = np.rint(value)
+            known = (below == 0.0) & (above == 0.0) & (off < _UNSURE) & (np.abs(value - nearest) <= off)
+            value, lower, upper = (np.where(known, nearest, limit) for limit in (value, lower, upper))
+        return value, np.minimum(lower, value), np.maximum(upper, value)
 
     def mean(self, least: Floats, greatest: Floats) -> Quotient:
         """The first quantity over the second, whose quotient of an event is from `least` to `greatest`."""
@@ -141,7 +147,7 @@ class PlainSums(NamedTuple):
         quantities = self.certain.shape[1]
         linear = np.stack([self.certain, self.sampled], axis=2).reshape(-1, 2 * quantities)
         squared = self.spreads if quantities == 1 else self.spreads[:, [0, 2, 1]]
-        error = divide(self.off, self.certain + self.sampled, 0.0).max(axis=1) + _ROUNDING
+        error = divide(self.off, self.certain + self.sampled, 0.0).max(axis=1) + ROUNDING
         return Sums(linear, squared, used, error)
 
 
@@ -151,6 +157,7 @@ class Leaning:
 
     rows: LeanRows
     held: Floats  # the totals of each slice and group of slices, with an axis of quantities first
+    masses: Floats  # of these, all that is added up, whatever its sign: of totals and of rows
     unknown: Flags  # whether something in it is unknown
     filled: Flags  # whether rows came in it
     largest: Floats  # for each quantity the largest design weight times size of an event in it
@@ -197,8 +204,10 @@ class Leaning:
         least, most = self._certain(steps, len(as_of))
         if np.isfinite(most).all():
             between = self.in_windows.added(self.held[0], windows._replace(heights=np.zeros_like(windows.heights)))
-            least, most = least + between * (1.0 - _ROUNDING), most + between * (1.0 + _ROUNDING)
-        sums = LeanedSums(whole + left.sums, left.off, *sides, left.covariances, least, most)
+            least, most = least + between * (1.0 - ROUNDING), most + between * (1.0 + ROUNDING)
+        touched = windows._replace(heights=(windows.heights > 0.0).astype(np.float64))
+        rounding = ROUNDING * np.stack([self.in_windows.added(mass, touched) for mass in self.masses], axis=1)
+        sums = LeanedSums(whole + left.sums, left.off + rounding, *sides, left.covariances, least, most)
         return sums, PlainSums(left.certain, left.sampled, left.spreads, left.off)
 
     @cached_property
@@ -206,10 +215,13 @@ class Leaning:
         return RowsInWindows(self.rows)
 
     def _leaned(self, steps: Steps, left: Residuals, times: int) -> LeanedSums:
-        whole = np.stack([added_by(steps.times, steps.heights * held[steps.nodes], times) for held in self.held], 1)
+        whole, masses = (
+            np.stack([added_by(steps.times, factors * column[steps.nodes], times) for column in columns], axis=1)
+            for factors, columns in ((steps.heights, self.held), (steps.newest, self.masses))
+        )
         return LeanedSums(
             whole + left.sums,
-            left.off,
+            left.off + ROUNDING * masses,
             *self._unseen(steps, times),
             left.covariances,
             *self._certain(steps, times),
@@ -234,7 +246,7 @@ class Leaning:
             return np.full(times, -np.inf), np.full(times, np.inf)
         held = self.held[0][steps.nodes]
         least, most = (added_by(steps.times, f * held, times) for f in (steps.oldest, steps.newest))
-        return least * (1.0 - _ROUNDING), most * (1.0 + _ROUNDING)
+        return least * (1.0 - ROUNDING), most * (1.0 + ROUNDING)
 
 
 def lean(sample: PoissonSample, quantities: tuple[Quantity, ...], inside: Range | None = None) -> Leaning | None:
@@ -280,23 +292,26 @@ def _lean(
     in_known = (place >= 0) & (sample.times < slices.ends[place]) & usable[place]
     matching = None if inside is None else inside.holds(sample.values)
     rows, beta = _rows(sample, tree, quantities, share * in_known, matching)
-    totals = np.zeros((len(quantities), len(edges) - 1))
+    totals, masses = np.zeros((2, len(quantities), len(edges) - 1))
     for number, one in enumerate(quantities):
         own = slices
         if one.cap is not None:
             assert known.classes is not None
             own = known.classes.weighted(shares * (np.abs(known.classes.groups) <= one.cap)).slices()
         own = _within(own, sample)
-        mass = own.sums[:, one.column]
+        at, counted = np.searchsorted(edges, own.begins), usable[np.searchsorted(slices.begins, own.begins)]
+        held = mass = own.sums[:, one.column]
         if one.column == VALUE:
-            mass = (mass - one.base * own.sums[:, ROWS]) / one.scale
-        counted = usable[np.searchsorted(slices.begins, own.begins)]
-        totals[number, np.searchsorted(edges, own.begins)] = np.where(counted, mass, 0.0) * beta
+            held = (held - one.base * own.sums[:, ROWS]) / one.scale
+            mass = _mass_of_values(sample, own, edges, known, one)
+        totals[number, at] = np.where(counted, held, 0.0) * beta
+        masses[number, at] = np.where(counted, mass, 0.0) * beta
     largest = np.stack([_largest(sample, one, edges, known)[:-1] for one in quantities])
     certain = known.unique and (quantities[0].column != VALUE or sample.least_value >= quantities[0].base)
     return Leaning(
         rows,
         of_groups(np.add, totals),
+        of_groups(np.add, masses) + rows.masses_of_steps,
         of_groups(np.logical_or, unknown),
         of_groups(np.logical_or, filled),
         of_groups(np.maximum, largest),
@@ -349,6 +364,16 @@ def _sizes(sample: PoissonSample, quantity: Quantity) -> Floats:
         return sample.expanded_weights
     sizes = (sample.values / quantity.scale - quantity.base / quantity.scale) * sample.expanded_events
     return sizes if quantity.cap is None else np.where(np.abs(sample.value_classes) <= quantity.cap, sizes, 0.0)
+
+
+def _mass_of_values(sample: PoissonSample, own: Slices, edges: Ints, known: KnownTotals, quantity: Quantity) -> Floats:
+    """The most that values and bases of slices add up to, whatever their signs."""
+    rows, values = own.sums[:, ROWS], np.abs(own.sums[:, VALUE])
+    least, greatest = sample.least_value, sample.greatest_value
+    if least < 0.0 < greatest:
+        largest = known.largest_between(edges, 0.0, least, greatest)[np.searchsorted(edges, own.begins)]
+        values = np.maximum(values, rows * largest)
+    return np.asarray((values + abs(quantity.base) * rows) / quantity.scale)
 
 
 def _largest(sample: PoissonSample, quantity: Quantity, edges: Ints, known: KnownTotals) -> Floats:

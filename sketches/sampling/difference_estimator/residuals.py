@@ -71,6 +71,14 @@ class LeanRows:
         """The sum of |y| of the rows of each node, for each quantity."""
         return [self.tree.sums(np.abs(column)) for column in self.asked]
 
+    @property
+    def masses_of_steps(self) -> Floats:
+        """The sum of |y| and |z| of the rows of each slice and group of slices, with an axis of quantities first."""
+        asked = np.stack(self.masses)[:, : self.tree.steps]
+        if self.counted is None:
+            return 2.0 * asked
+        return asked + np.stack([self.tree.sums(np.abs(column)) for column in self.counted])[:, : self.tree.steps]
+
     @cached_property
     def counts(self) -> list[Floats]:
         """The sum of z of the rows of each slice and group of slices, for each quantity."""

@@ -18,7 +18,8 @@ from sketches.arrays import Flags, Floats, Ints, distinct_sorted
 from sketches.decay import Decay
 from sketches.events import Kind
 from sketches.sampling.difference_estimator.leaning import Quantity, most_rows
-from sketches.sampling.difference_estimator.steps import added_by, stepped
+from sketches.sampling.difference_estimator.range_sums import RangeSums
+from sketches.sampling.difference_estimator.steps import SteppedDecay, added_by, stepped
 from sketches.sampling.estimation.piecewise_decay import FINE_TOLERANCE, PiecewiseDecay
 from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.totals.slice_totals import ROWS, VALUE, SliceTotals
@@ -26,6 +27,7 @@ from sketches.sampling.totals.value_classes import end_of
 
 _TAIL: Final = 3.7  # -ln 0.025: how often the largest unseen event is added to a limit
 _ROUNDING: Final = 1e-9
+_LOST: Final = 1e5  # times as much as a step holds has come before: then a difference has too few digits
 _PROBES: Final = 8  # times of a series at which classes are compared; the others go with the nearest of them
 
 
@@ -142,11 +144,17 @@ def _tall_sums(
     begins, ends, _, _ = classes.slices()
     edges = distinct_sorted(np.concatenate([begins, ends]))
     steps = stepped(edges, as_of, table, table.first)
-    before = np.zeros(len(edges) + 1)
-    np.add.at(before, np.searchsorted(edges, begins) + 1, _masses(classes, quantity))
-    before = before.cumsum()
-    held = before[steps.last] - before[steps.first]
+    held = _held(added_by(np.searchsorted(edges, begins), _masses(classes, quantity), len(edges)), steps)
     factors = steps.steps.heights, steps.oldest / most_rows(sample, sample.totals), steps.newest
     value, lower, upper = (added_by(steps.steps.at, factor * held, len(as_of)) for factor in factors)
     error = table.relative_error + _ROUNDING
     return TallSums(value, lower * (1.0 - error), upper * (1.0 + error))
+
+
+def _held(masses: Floats, steps: SteppedDecay) -> Floats:
+    """What each step holds of the masses between edges, none of which is negative."""
+    before = np.append(0.0, np.cumsum(masses))
+    held = np.asarray(before[steps.last] - before[steps.first])
+    lost = np.flatnonzero(before[steps.last] > _LOST * held)
+    held[lost] = RangeSums(masses[None]).between(steps.first[lost], steps.last[lost])[0]
+    return held

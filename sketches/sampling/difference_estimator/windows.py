@@ -1,8 +1,8 @@
-"""Sums over sliding windows beside exact totals, by sums of all rows and all slices up to each.
+"""Sums over sliding windows beside exact totals, from sums of neighbours among rows and among slices.
 
 Within a window every event counts once, so f and g are 1 in the slices that lie in it as a whole, and what they add is
-the difference of two sums from the beginning on. Only the slices that an end of the window cuts are looked at, in which
-f jumps: g is the part of such a slice that is in the window.
+the sum of a range (`RangeSums`). Only the slices that an end of the window cuts are looked at, in which f jumps: g is
+the part of such a slice that is in the window.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows
 from sketches.records import dataclass
+from sketches.sampling.difference_estimator.range_sums import RangeSums
 from sketches.sampling.difference_estimator.residuals import LeanRows, Residuals
 from sketches.sampling.difference_estimator.slice_tree import Steps
 
@@ -58,9 +59,11 @@ class RowsInWindows:
         return np.searchsorted(self.rows.tree.times, self.edges)
 
     @cached_property
-    def _columns(self) -> list[list[Floats]]:
-        """What `LeanRows` adds up of rows, each up to every row."""
-        return [[_up_to(column) for column in kind] for kind in self.rows._columns(slice(None))]
+    def _sums(self) -> list[RangeSums]:
+        """Those of what `LeanRows` adds up of rows, by kind."""
+        rows = self.rows
+        none = np.empty((0, len(rows.tree.times)))
+        return [RangeSums(np.stack(kind) if kind else none) for kind in rows._columns(slice(None))]
 
     def windows(self, as_of: Ints, oldest: int) -> Windows:
         """Those that hold ages up to the oldest."""
@@ -82,31 +85,30 @@ class RowsInWindows:
 
     def residuals(self, windows: Windows) -> Residuals:
         """What is left at all as-of times."""
-        rows, heights = self.rows, windows.heights
-        products, mixed = self._columns[2:]
-        in_all = [[column[windows.rows[1]] - column[windows.rows[0]] for column in kind] for kind in self._columns]
-        sums = [one + other for one, other in zip(in_all[0], in_all[1], strict=True)]
-        for number, mass in enumerate(self._counts):
-            sums[number] = sums[number] - self._added(mass, windows)
-        left = []
-        for product in products:
-            inside, outside = self._at_ends(product, windows)
-            left.append((np.square(1.0 - heights) * inside + np.square(heights) * outside).sum(axis=0))
-        for number, column in enumerate(mixed):
-            inside, outside = self._at_ends(column, windows)
-            left[number] = left[number] + (heights * ((1.0 - heights) * inside - heights * outside)).sum(axis=0)
-        for number, lost in enumerate(self._besides):
-            left[number] = left[number] + self._added(lost, windows, squared=True)
-        for number, (one, other) in enumerate(rows.pairs):
+        heights = windows.heights
+        certain, sampled, products, mixed = self._sums
+        of_certain, of_sampled, spreads = (kind.between(*windows.rows) for kind in (certain, sampled, products))
+        sums = of_certain + of_sampled
+        for number, mass in enumerate(self.rows.counts):
+            sums[number] -= self.added(mass, windows)
+        inside, outside = self._at_ends(products, windows)
+        left = (np.square(1.0 - heights) * inside + np.square(heights) * outside).sum(axis=1)
+        inside, outside = self._at_ends(mixed, windows)
+        left[: len(inside)] += (heights * ((1.0 - heights) * inside - heights * outside)).sum(axis=1)
+        for number, lost in enumerate(self.rows.besides):
+            left[number] += self.added(lost, windows, squared=True)
+        for number, (one, other) in enumerate(self.rows.pairs):
             if one == other:
-                left[number] = np.maximum(left[number], 0.0)
-        spreads = [np.maximum(one, 0.0) for one in in_all[2]]
-        nothing = [np.zeros_like(one) for one in sums]
-        return Residuals(*(np.stack(one, axis=1) for one in (sums, left, *in_all[:2], spreads, nothing)))
+                np.maximum(left[number], 0.0, out=left[number])
+        nothing = np.zeros_like(sums)
+        return Residuals(*(column.T for column in (sums, left, of_certain, of_sampled, spreads, nothing)))
 
-    def added(self, of_nodes: Floats, windows: Windows) -> Floats:
-        """What slices hold, g times each, by as-of time; of all slices and groups of them."""
-        return self._added(self._of_slices(of_nodes), windows)
+    def added(self, of_nodes: Floats, windows: Windows, *, squared: bool = False) -> Floats:
+        """What slices hold, g times each (or g² times), by as-of time; of all slices and groups of them."""
+        own = self._of_slices(of_nodes)
+        heights = np.square(windows.heights) if squared else windows.heights
+        inner = RangeSums(own[None]).between(*windows.inner)[0]
+        return np.asarray((heights * own[windows.slices]).sum(axis=0) + inner)
 
     def greatest(self, of_slices: Floats, windows: Windows) -> Floats:
         """The greatest of slices between the ends, and 0, by as-of time."""
@@ -114,32 +116,15 @@ class RowsInWindows:
         found = np.maximum.reduceat(np.append(of_slices, 0.0), pairs.ravel())[::_ENDS]
         return np.where(pairs[:, 1] > pairs[:, 0], np.maximum(found, 0.0), 0.0)
 
-    @cached_property
-    def _counts(self) -> list[tuple[Floats, Floats]]:
-        return [self._of_slices(column) for column in self.rows.counts]
-
-    @cached_property
-    def _besides(self) -> list[tuple[Floats, Floats]]:
-        return [self._of_slices(column) for column in self.rows.besides]
-
-    def _of_slices(self, of_nodes: Floats) -> tuple[Floats, Floats]:
-        """Of slices alone: the numbers themselves, and added up to each."""
+    def _of_slices(self, of_nodes: Floats) -> Floats:
+        """Of slices alone."""
         tree = self.rows.tree
-        own = of_nodes[tree.depths[tree.slices] : tree.steps]
-        return own, _up_to(own)
+        return of_nodes[tree.depths[tree.slices] : tree.steps]
 
-    def _added(self, column: tuple[Floats, Floats], windows: Windows, *, squared: bool = False) -> Floats:
-        own, up_to = column
-        heights = np.square(windows.heights) if squared else windows.heights
-        begin, end = windows.inner
-        return np.asarray((heights * own[windows.slices]).sum(axis=0) + up_to[end] - up_to[begin])
-
-    def _at_ends(self, column: Floats, windows: Windows) -> tuple[Floats, Floats]:
+    def _at_ends(self, sums: RangeSums, windows: Windows) -> tuple[Floats, Floats]:
         """Of the rows of the slices at the ends: of those inside the window, and of the others."""
-        inside = column[windows.last] - column[windows.first]
-        whole = column[self._row_edges[windows.slices + 1]] - column[self._row_edges[windows.slices]]
-        return inside, whole - inside
-
-
-def _up_to(column: Floats) -> Floats:
-    return np.append(0.0, np.cumsum(column))
+        begin, end = self._row_edges[windows.slices], self._row_edges[windows.slices + 1]
+        before, inside, behind = (
+            sums.between(*rows) for rows in ((begin, windows.first), (windows.first, windows.last), (windows.last, end))
+        )
+        return inside, before + behind

@@ -90,9 +90,14 @@ class LeanedQuotient(Quotient):
         top, bottom = self.top, self.bottom
         apart = top.variance + np.square(mean) * bottom.variance
         variance = np.maximum(apart - 2.0 * mean * self.covariance, _CANCELLATION * apart)
-        heavy = np.minimum(bottom.unseen * np.maximum(self.greatest - mean, 0.0), top.unseen)
-        unseen = np.maximum(heavy, bottom.unseen * np.maximum(mean - self.least, 0.0))
+        above = np.minimum(bottom.unseen * np.maximum(self.greatest - mean, 0.0), top.unseen + self._of_bottom(-mean))
+        below = np.minimum(bottom.unseen * np.maximum(mean - self.least, 0.0), top.unseen + self._of_bottom(mean))
+        unseen = np.maximum(above, below)
         return deviation(variance, unseen, shape_of(variance, unseen), tail)
+
+    def _of_bottom(self, mean: Floats) -> Floats:
+        """The most that an unseen event may add to a multiple of the bottom."""
+        return np.asarray(self.bottom.unseen * np.maximum(mean, 0.0))
 
 
 def shape_of(variance: Floats, largest: Floats) -> Floats:

@@ -12,8 +12,8 @@ from sketches.sampling.estimation.inquiry import Estimates, Inquiry
 from sketches.sampling.estimation.intervals import Total, share_bounds
 from sketches.sampling.estimation.quotients import Quotient, divide
 
-_ROUNDING: Final = 1e-15
-_NOTICED: Final = 1e-9  # of a mean: rounding beyond this widens its interval
+_ROUNDING: Final = 1e-13  # of all that is added up, whatever its sign
+_NOTICED: Final = 1e-9  # of an answer: rounding beyond this widens its interval
 
 
 def mean_of_sums(inquiry: Inquiry, sums: Sums, at_least: Floats | float = -np.inf) -> Estimates:
@@ -34,11 +34,21 @@ def mean_of_sums(inquiry: Inquiry, sums: Sums, at_least: Floats | float = -np.in
     exact = (top.unseen == 0) & (bottom.unseen == 0) & ((error == 0) | np.isnan(value))
     lower = np.where(exact, value, np.clip(lower * (1.0 - error), least, most))
     upper = np.where(exact, value, np.clip(upper * (1.0 + error), least, most))
-    value, lower, upper = (base + scale * limit for limit in (value, lower, upper))
+    if not of_value:
+        return Estimates(value, lower, upper, sums.used)
     # A mean near 0 beside values that are far apart, in whatever event, is a small difference of large numbers.
-    lost = _ROUNDING * (abs(base) + scale) if of_value else 0.0
-    rounding = np.where(lost > _NOTICED * np.abs(value), lost, 0.0)
-    return Estimates(value, lower - rounding, upper + rounding, sums.used)
+    value, lower, upper = (base + scale * limit for limit in (value, lower, upper))
+    lost = [noticed(abs(base) + np.abs(limit - base), limit) for limit in (lower, upper)]
+    _, least_value, greatest_value = sample.summed
+    lower, upper = np.fmax(lower - lost[0], least_value), np.fmin(upper + lost[1], greatest_value)
+    return Estimates(value, np.fmin(lower, value), np.fmax(upper, value), sums.used)
+
+
+def noticed(mass: Floats, found: Floats) -> Floats:
+    """How far what was found may be off because floats are rounded, where that is to be noticed; `mass` is what was
+    added up for it, whatever its sign."""
+    lost = _ROUNDING * mass
+    return np.where(lost > _NOTICED * np.abs(found), lost, 0.0)
 
 
 def share_limits(part: Total, rest: Total, confidence: float) -> tuple[Floats, Floats, Floats]:

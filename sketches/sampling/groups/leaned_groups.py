@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
+from sketches.decay.functions import NoDecay
 from sketches.records import dataclass
-from sketches.sampling.difference_estimator.leaned_answers import ENOUGH, ROUNDING
-from sketches.sampling.difference_estimator.leaning import LeanedSums, Unseen
+from sketches.sampling.difference_estimator.leaned_answers import ENOUGH
+from sketches.sampling.difference_estimator.leaning import ROUNDING, LeanedSums, Unseen
 from sketches.sampling.estimation.inquiry import Estimates
 from sketches.sampling.estimation.intervals import Total
 from sketches.sampling.estimation.poisson_sample import PoissonSample
@@ -61,10 +62,8 @@ def leaned_sums(inquiry: GroupedInquiry, plain: Estimates, total: Total) -> Esti
     worth, found = _worth(total), _lean(inquiry, (_column(inquiry),))
     if found is None or not worth.any():
         return plain
-    value, lower, upper = found.limits(inquiry.confidence)
-    off = np.where(lower == upper, 0.0, ROUNDING * np.abs(value))
-    limits = (np.maximum(limit, 0.0) for limit in (value, lower - off, upper + off))
-    return _with(plain, worth, *limits)
+    limits = found.limits(inquiry.confidence, whole=isinstance(inquiry.decay.split()[0], NoDecay))
+    return _with(plain, worth, *(np.maximum(limit, 0.0) for limit in limits))
 
 
 def leaned_means(inquiry: GroupedInquiry, plain: Estimates, count: Total) -> Estimates:
@@ -108,12 +107,17 @@ def _lean(inquiry: GroupedInquiry, columns: tuple[int, ...]) -> LeanedSums | Non
         return [*rest, *(rest[one] * rest[other] * exclusion for one, other in pairs)]
 
     found = inquiry.added_by_parts(left_and_squared, len(sample), inquiry.bounds())
-    masses = (np.where(table.known, fading.height * table.sums[:, one], 0.0) * table.beta for one in columns)
-    whole = np.stack([np.bincount(table.group, mass, inquiry.groups) for mass in masses], axis=1)
-    values, covariances = whole + found[:, : len(columns)], found[:, len(columns) :]
+    held = np.stack([np.where(table.known, table.sums[:, one], 0.0) * table.beta for one in columns])
+    whole, mass = (
+        np.stack([np.bincount(table.group, factors * one, inquiry.groups) for one in held], axis=1)
+        for factors in (fading.height, fading.newest)
+    )
+    left, covariances = found[:, : len(columns)], found[:, len(columns) :]
+    off = np.asarray(ROUNDING * (3.0 * mass + np.abs(left)), np.float64)  # of totals, and of rows with f and with g
+    values = whole + left
     more, fewer = _unseen(inquiry, known, table, fading, columns)
     limits = _certain(inquiry, known, table, fading, columns[0])
-    return LeanedSums(values, np.zeros_like(values), more, fewer, covariances, *limits)
+    return LeanedSums(values, off, more, fewer, covariances, *limits)
 
 
 def _faded(inquiry: GroupedInquiry, known: KnownTotals) -> tuple[_Table, _Fading]:
