@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from dashboard.api.application import Doors
 from dashboard.api.application import api as answering
@@ -70,7 +69,7 @@ def serve(
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
     bootstrap.load_config_options(flags)
     send_at_once()
-    guard_sessions()
+    hear_every_click()
     from dashboard.server import app, programs  # noqa: PLC0415  it reads the settings that were just loaded
 
     app.admit(access)
@@ -124,25 +123,31 @@ def send_at_once() -> None:
     setattr(starlette_server, "_bind_socket", bound)  # noqa: B010  mypy compares signatures, and this one is not ours
 
 
-def guard_sessions() -> None:
-    """Have all runs of a session's page change its state one after the other.
+def hear_every_click() -> None:
+    """Have a page take in what was clicked before it gives way to the next click.
 
-    Streamlit has a lock for each run. A run that is left behind and the next one overlap for a moment, and where both
-    changed the state, one of them ended with a trace: once in some hundred quick changes.
+    At each use of a session's state Streamlit looks whether the page is still wanted, also where it tells the page's
+    own functions what was clicked. Another click that came just then ended that, and the first one was lost.
     """
-    from streamlit.runtime.state import safe_session_state  # noqa: PLC0415  see `serve`
+    from streamlit.runtime.scriptrunner.script_runner import ScriptRunner  # noqa: PLC0415  see `serve`
+    from streamlit.runtime.state.safe_session_state import SafeSessionState  # noqa: PLC0415  as above
 
-    begin = safe_session_state.SafeSessionState.__init__
-    locks: WeakValueDictionary[int, Any] = WeakValueDictionary()  # whoever holds one holds the state, too
-    finding = threading.Lock()
+    tell, give_way = SafeSessionState.on_script_will_rerun, ScriptRunner._maybe_handle_execution_control_request
+    thread = threading.local()  # each session's page is drawn by one of its own
 
-    def begun(self: Any, state: Any, *more: Any, **named: Any) -> None:
-        begin(self, state, *more, **named)
-        with finding:
-            lock = locks.setdefault(id(state), threading.RLock())
-        object.__setattr__(self, "_lock", lock)  # its own setattr is for widgets
+    def told(self: Any, *given: Any, **more: Any) -> None:
+        thread.is_told = True
+        try:
+            tell(self, *given, **more)
+        finally:
+            thread.is_told = False
 
-    setattr(safe_session_state.SafeSessionState, "__init__", begun)  # noqa: B010  as above
+    def gives_way(self: Any) -> None:
+        if not getattr(thread, "is_told", False):
+            give_way(self)
+
+    setattr(SafeSessionState, "on_script_will_rerun", told)  # noqa: B010  as above
+    setattr(ScriptRunner, "_maybe_handle_execution_control_request", gives_way)  # noqa: B010  as above
 
 
 def options(access: Access) -> dict[str, object]:
@@ -166,6 +171,9 @@ def options(access: Access) -> dict[str, object]:
         "global_disableWidgetStateDuplicationWarning": True,  # `dashboard.asking.session.show` says why both are given
         # Of quick changes, the server refers to messages that the browser has forgotten meanwhile, which cuts it off.
         "global_minCachedMessageSize": NEVER,
+        # Otherwise each click begins a thread of its own beside the one that it ends; these overtake each other, so
+        # that an older click undoes a newer one, and what was clicked is lost with a thread that had not begun.
+        "runner_fastReruns": False,
         "runner_magicEnabled": False,
         "runner_postScriptGC": False,  # it costs all sessions 0.2 s after every redraw
         **{f"theme_light_{name}": value for name, value in _LIGHT.items()},

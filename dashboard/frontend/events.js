@@ -22,11 +22,14 @@ function nearest(plot, event) {
 export function listen(chart) {
   const { plot } = chart;
   let shift = false;
-  let waiting = null;
-  let wentBack = -Infinity;
-  const doubled = () => performance.now() - wentBack < SECOND_CLICK; // events of the double click that was told already
+  let first = null; // a click that may become a double one
   const asked = (what) => chart.spec.listens.includes(what);
   const tell = (what) => chart.send("selection", { points: [], box: [], shifted: [], back: false, ...what });
+  const choose = (point) => {
+    if (!asked("points") || point === undefined) return;
+    const { curveNumber, x, y } = point;
+    tell({ points: [{ curve_number: curveNumber, point_index: point.pointIndex ?? point.pointNumber, x, y }] });
+  };
 
   plot.addEventListener("pointerdown", (event) => (shift = event.shiftKey), true);
   plot.on("plotly_selected", (event) => {
@@ -37,29 +40,22 @@ export function listen(chart) {
     else if (asked("box")) tell({ box: [{ x }] });
   });
   plot.on("plotly_click", (event) => {
-    const across = plot._fullLayout.hovermode === "x";
-    const point = across ? nearest(plot, event.event) : event.points[0];
-    if (!asked("points") || point === undefined || waiting !== null || doubled()) return;
-    const clicked = {
-      curve_number: point.curveNumber,
-      point_index: point.pointIndex ?? point.pointNumber,
-      x: point.x,
-      y: point.y,
-    };
-    const send = () => {
-      waiting = null;
-      tell({ points: [clicked] });
-    };
-    if (asked("back")) waiting = setTimeout(send, SECOND_CLICK);
-    else send();
+    if (!asked("back")) choose(plot._fullLayout.hovermode === "x" ? nearest(plot, event.event) : event.points[0]);
   });
-  const goBack = () => {
-    if (!asked("back") || doubled()) return;
-    clearTimeout(waiting);
-    waiting = null;
-    wentBack = performance.now();
-    tell({ back: true });
-  };
-  plot.on("plotly_doubleclick", goBack);
-  plot.on("plotly_deselect", goBack); // what a double click is where boxes are drawn
+  // Where a double click goes back, clicks are paired here: Plotly counts a third one that comes soon as belonging to
+  // the two before it, and then two double clicks are one that goes back and one that chooses a point.
+  plot.addEventListener("click", (event) => {
+    if (!asked("back") || !event.target.classList.contains("drag")) return;
+    if (first !== null) {
+      clearTimeout(first);
+      first = null;
+      tell({ back: true });
+      return;
+    }
+    const point = nearest(plot, event);
+    first = setTimeout(() => {
+      first = null;
+      choose(point);
+    }, SECOND_CLICK);
+  });
 }

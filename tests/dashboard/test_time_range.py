@@ -79,6 +79,21 @@ def test_a_click_takes_its_time_and_a_double_click_goes_back(view: View) -> None
     assert drawn_until(view, whole[-1]) == whole
 
 
+def test_two_double_clicks_in_a_row_go_back_twice(view: View) -> None:
+    """The third click comes so soon that it might be taken for one that belongs to the two before it."""
+    view.open(stream="calls", decay=DECAY)
+    for begin, end in ((0.2, 0.8), (0.3, 0.7)):
+        before = view.page.url
+        draw_box(view, begin, end)
+        view.page.wait_for_function("before => location.href !== before", arg=before)
+        view.settle()
+    area = view.page.locator(".st-key-figure-explore .nsewdrag").first
+    area.dblclick(force=True)
+    view.page.wait_for_timeout(200)
+    area.dblclick(force=True)
+    view.page.wait_for_function("() => !/start|as-of/.test(location.search)")
+
+
 def test_a_box_on_changes_marks_what_is_to_be_explained(view: View) -> None:
     """The mark is in the address, and a link to it shows the same."""
     view.open("changes", stream="calls", aggregate="count", decay=DECAY)

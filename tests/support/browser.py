@@ -214,33 +214,15 @@ class View:
         return self
 
     def switch(self, label: str, shown: str) -> View:
-        """Press a switch until a text is shown.
-
-        Streamlit sometimes loses a click that meets a redraw: the switch goes back, and has to be clicked again.
-        """
-        from playwright.sync_api import TimeoutError as NotInTime
-
-        switch = self.page.get_by_role("switch", name=label).or_(self.page.get_by_role("checkbox", name=label)).first
-        before = switch.is_checked()
-        for _ in range(4):
-            if switch.is_checked() == before:
-                self.page.get_by_text(label).click()
-            with contextlib.suppress(NotInTime):
-                self.page.get_by_text(shown).first.wait_for(timeout=10_000)
-                return self
+        """Press a switch, and wait until a text is shown."""
+        self.page.get_by_text(label).click()
         return self.until(shown)
 
     def click_bar(self, name: str, shown: Locator) -> View:
-        """Click the first bar of a figure until something is shown: a click that meets a redraw is lost."""
-        from playwright.sync_api import TimeoutError as NotInTime
-
-        for _ in range(4):
-            if not shown.count():
-                self.settle().page.locator(f".st-key-figure-{name} .bars .point path").first.click(force=True)
-            with contextlib.suppress(NotInTime):
-                shown.wait_for(timeout=10_000)
-                return self.settle()
-        raise AssertionError(f"no click on {name} was heard")
+        """Click the first bar of a figure, and wait until something is shown."""
+        self.page.locator(f".st-key-figure-{name} .bars .point path").first.click(force=True)
+        shown.wait_for()
+        return self.settle()
 
     @property
     def text(self) -> str:

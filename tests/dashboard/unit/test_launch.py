@@ -6,17 +6,17 @@ import platform
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
-from streamlit.runtime.state import SessionState
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.state.safe_session_state import SafeSessionState
+from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette import starlette_server
 
 from dashboard.door.access import Access
 from dashboard.door.listening import ServeError, check_address
-from dashboard.launch import guard_sessions, options, send_at_once
+from dashboard.launch import hear_every_click, options, send_at_once
 
 
 def test_it_listens_where_it_is_told() -> None:
@@ -108,17 +108,34 @@ def test_what_the_server_writes_leaves_at_once(monkeypatch: pytest.MonkeyPatch) 
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_two_runs_of_a_page_do_not_change_its_state_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is left behind may still be at work when the next one begins."""
-    monkeypatch.setattr(SafeSessionState, "__init__", SafeSessionState.__init__)  # what it was, afterwards
-    guard_sessions()
-    state = SessionState()
-    left_behind, next_one = (
-        SafeSessionState(state, yield_callback=lambda: None) for _ in range(2)
-    )  # as Streamlit calls it
-    elsewhere = SafeSessionState(SessionState(), lambda: None)
-    free = {}
-    with left_behind._lock, ThreadPoolExecutor() as pool:
-        for name, one in (("next", next_one), ("elsewhere", elsewhere)):
-            free[name] = pool.submit(one._lock.acquire, blocking=False).result()
-    assert free == {"next": False, "elsewhere": True}
+def clicked_twice() -> None:
+    """A page whose switch and button are told of, while another click arrives."""
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+    from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+
+    def take(name: str) -> None:
+        context = get_script_run_ctx()
+        assert context is not None
+        assert context.script_requests is not None
+        context.script_requests.request_rerun(RerunData())
+        st.session_state["taken"] = [*st.session_state.get("taken", []), name]
+
+    st.checkbox("switch", on_change=take, args=("switch",))
+    st.button("button", on_click=take, args=("button",))
+
+
+def test_what_was_clicked_is_taken_in_before_the_page_gives_way_to_the_next_click(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the switch went back by itself, and nobody heard of the button."""
+    for place, name in (
+        (SafeSessionState, "on_script_will_rerun"),
+        (ScriptRunner, "_maybe_handle_execution_control_request"),
+    ):
+        monkeypatch.setattr(place, name, getattr(place, name))  # what it was, afterwards
+    hear_every_click()
+    test = AppTest.from_function(clicked_twice).run()
+    test.checkbox[0].check()
+    test.button[0].click()
+    assert sorted(test.run().session_state["taken"]) == ["button", "switch"]
