@@ -20,6 +20,7 @@ from sketches.arrays import Flags, Floats, Ints, Words, frozen
 from sketches.compiled import njit
 from sketches.countmin.counter_reading import collided
 from sketches.countmin.expected_widths import retractable_width
+from sketches.countmin.signed_counters import most_of
 from sketches.decay import Decay
 from sketches.encoding.bodies import read_head, write_head
 from sketches.encoding.envelope import FORMAT_VERSION, Envelope, Reader, Writer, seal
@@ -107,12 +108,12 @@ class Retractable(Sketch):
     the frequency of a value, a number or a key. As of the newest event or later.
 
     Guarantee: the count or sum is exact but for rounding. The frequency of a value is at most the estimate and, with
-    probability at least 1 - δ over the seed, at least the estimate less ε. Both hold after deletions too, in whatever
-    order events came and were taken back, at whichever of the sites that are merged; what is left is rounded as all
-    that came and went.
+    probability at least 1 - δ over the seed, at least the estimate less ε. Once something was taken back it lies within
+    its interval with probability at least 1 - δ, in whatever order events came and were taken back, at whichever site,
+    also where what came is not among what is asked; of a value of which then more was taken back than came the share is
+    0, and none is above 1. What is left is rounded as all that came and went.
 
-    Not bounded: what a deletion does of an event that was not put in, or at a site that is not among those merged. A
-    counter that is then below 0 is noticed, and no frequency is answered. Nothing else is answered.
+    Not bounded: shares where all that is asked weighs nothing or less. Nothing else is answered.
 
     Memory: e/ε counters, rounded up to a power of two, times ln 1/δ: ε = δ = 0.05 keeps 3 rows of 64 counters, 1.6 kB.
 
@@ -196,6 +197,11 @@ class Retractable(Sketch):
         """Whether more was taken back of something than was put in."""
         return bool(self.total < -self.slack or self.counters.min(initial=0.0) < -self.slack)
 
+    @property
+    def took_back(self) -> bool:
+        """Whether anything was taken back: then some of it may have come elsewhere."""
+        return self.turnover - self.total > self.slack
+
     def scaled(self, factor: float) -> Retractable:
         """The summary of the same events, each weighing so many times what it did (C §7.3)."""
         return replace(
@@ -248,7 +254,7 @@ class Retractable(Sketch):
             total, least = self.total, -math.inf if self.lacks else 0.0
             value, lower, upper = (max(mass, least) * now for mass in (total, total - self.slack, total + self.slack))
             value = min(max(value, lower), upper)
-        elif self.lacks:
+        elif self.total < -self.slack:
             raise UnanswerableError(
                 "more was taken back than was put in: where it came is not among what is asked, so no share is known"
             )
@@ -263,16 +269,21 @@ class Retractable(Sketch):
                     max(value - lower, upper - value), "the decayed " + _counted(self.parameters.counting)
                 ),
             )
+            said = guarantees.clauses(said, guarantees.TAKEN_BACK if self.took_back else "")
         said = guarantees.clauses(said, guarantees.ROWS)
         return Estimate(value, lower, upper, confidence, said, self.family, as_of, int(self.total > 0.0))
 
     def _share(self, question: Question) -> tuple[float, float, float]:
         """The share of a value with its limits: the least of its counters, and that less what collides with it."""
-        counter, slack = self._counter(question), self.slack
+        own, slack, chance = self._own_counters(question), self.slack, self.parameters.delta / 2.0
+        counter = max(float(own.min(initial=np.inf)), 0.0) if len(own) else 0.0
+        most = counter
+        if self.took_back and len(own):
+            most = max(most_of(own, self.counters, chance, slack), counter)
         total = max(self.total, slack)  # what is left of it may be rounding alone
-        excess = collided(np.maximum(self.counters, 0.0), self.parameters.delta / 2.0) + slack
-        lower = max(counter - slack - excess, 0.0) / (total + slack)
-        upper = min((counter + slack) / (total - slack), 1.0) if total > slack else 1.0
+        excess = collided(np.maximum(self.counters, 0.0), chance) + slack
+        lower = min(max(counter - slack - excess, 0.0) / (total + slack), 1.0)
+        upper = min((most + slack) / (total - slack), 1.0) if total > slack else 1.0
         return min(max(counter / total, lower), upper), lower, upper
 
     def series(self, question: Question, as_of: ArrayLike, *, other: None = None) -> Series:
@@ -288,8 +299,8 @@ class Retractable(Sketch):
         used = np.array([each.used for each in answers], np.int64)
         return Series(moments, value, lower, upper, least.confidence, least.guarantee, self.family, used)
 
-    def _counter(self, question: Question) -> float:
-        """The least counter of a value."""
+    def _own_counters(self, question: Question) -> Floats:
+        """The counters of a value, one a row; none of a number that no event can have."""
         value = question.value
         if self.kind is Kind.KEY:
             code = int(hash_one(str(value)))
@@ -298,9 +309,8 @@ class Retractable(Sketch):
                 raise UnanswerableError(f"value is {value!r}, but this stream's values are numbers")
             code = least_code(value, self.kind)
             if code != greatest_code(value, self.kind):
-                return 0.0  # no whole number
-        word = np.array([code], np.uint64)
-        return max(float(_least(self.counters, word, self.parameters.salts, self.parameters.bits)[0]), 0.0)
+                return np.empty(0)  # no whole number
+        return _own(self.counters, np.uint64(code), self.parameters.salts, self.parameters.bits)
 
     @property
     def kept(self) -> int:
@@ -353,10 +363,9 @@ def _count(counters: Floats, codes: Words, masses: Floats, salts: Words, bits: i
 
 
 @njit(cache=True, nogil=True)
-def _least(counters: Floats, codes: Words, salts: Words, bits: int) -> Floats:
+def _own(counters: Floats, code: np.uint64, salts: Words, bits: int) -> Floats:
     shift = np.uint64(64 - bits)
-    least = np.full(len(codes), np.inf)
-    for at in range(len(codes)):
-        for row in range(len(salts)):
-            least[at] = min(least[at], counters[row, finalise_one(codes[at] ^ salts[row]) >> shift])
-    return least
+    own = np.empty(len(salts))
+    for row in range(len(salts)):
+        own[row] = counters[row, finalise_one(code ^ salts[row]) >> shift]
+    return own

@@ -29,7 +29,7 @@ def stream_of(name: str) -> tuple[Stream, Stream, Stream]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "keys", "heavy-weights", "floats"])
 def test_the_bound_holds_after_deletions(name: str) -> None:
-    """Over seeds and values: never too small, and too large by more than ε no more often than δ allows."""
+    """Over seeds and values: outside no more often than δ allows, and seldom too small."""
     stream, gone, stays = stream_of(name)
     oracle = Oracle(stays)
     as_of = int(stream.t.max())
@@ -41,8 +41,7 @@ def test_the_bound_holds_after_deletions(name: str) -> None:
         sketch = sketch.delete(events_of(gone))
         for value, truth in zip(values, exact, strict=True):
             found = sketch.answer(Question("frequency", DECAY, as_of=as_of, value=value))
-            assert truth <= found.upper
-            failures += not found.lower <= truth
+            failures += not found.lower <= truth <= found.upper
             asked += 1
     assert bdtrc(failures - 1, asked, DELTA) > 1e-6 or failures == 0
 
@@ -187,3 +186,51 @@ def test_what_came_elsewhere_can_be_taken_back_here() -> None:
     for value in range(5):
         question = Question("frequency", DECAY, value=value)
         assert both.answer(question).value == pytest.approx(expected.answer(question).value)
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.3])
+@pytest.mark.parametrize("away", [0.1, 0.5, 0.9])
+def test_where_what_was_taken_back_came_elsewhere_the_bound_holds(away: float, delta: float) -> None:
+    """Some keys were taken back here that came at another site: their share is 0, and they pull down those of others.
+
+    Counted over seeds at one of two sites, in epochs that are merged, and at both together, where nothing is lacking.
+    """
+    failures = np.zeros(2, int)
+    too_low = asked = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        keys, times = rng.integers(0, 60, 2000), np.sort(rng.integers(0, 3600, 2000))
+        elsewhere = rng.random(60) < away
+        back = rng.random(2000) < 0.3
+        put_here = ~(elsewhere[keys] & back)
+        here, there = (
+            Events.of(range(2000), times, keys).take(put_here),
+            Events.of(range(2000), times, keys).take(~put_here),
+        )
+        gone = Events.of(range(2000), times, keys).take(back)
+        settings = {"decay": DECAY, "epsilon": 0.1, "delta": delta, "seed": seed}
+        parts = [
+            Retractable.build(here.take(here.times // 600 == epoch), **settings).delete(
+                gone.take(gone.times // 600 == epoch)
+            )
+            for epoch in range(6)
+        ]
+        site = Retractable.union(parts)
+        both = site.merge(Retractable.build(there, **settings))
+        worth = np.exp2(-(times.max() - times) / 600.0)
+        sums = [
+            np.bincount(keys, weights=worth * (put * 1.0 - back), minlength=60) for put in (put_here, np.ones(2000))
+        ]
+        for which, (sketch, left) in enumerate(zip((site, both), sums, strict=True)):
+            if left.sum() <= 0.0:
+                continue
+            for key in range(60):
+                found = sketch.answer(Question("frequency", DECAY, int(times.max()), value=key))
+                exact = min(max(left[key] / left.sum(), 0.0), 1.0)
+                failures[which] += not found.lower <= exact <= found.upper
+                too_low += sketch._own_counters(Question("frequency", DECAY, value=key)).min() < left[key] - 1e-9
+                asked += which == 0
+    assert asked > 1000
+    assert too_low > 0, "else the least counter would do"
+    for wrong in failures.tolist():
+        assert wrong == 0 or bdtrc(wrong - 1, asked, delta) > 1e-6, failures
