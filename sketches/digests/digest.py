@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self
 
@@ -163,6 +163,7 @@ class Digest(Sketch):
         node = np.empty(len(order), np.intp)
         node[order] = np.cumsum(fresh) - 1
         ranges = order[fresh]
+        extremes = Extremes.merged([sketch.extremes for sketch in seen])
         count = forest.count.astype(np.float64)
         rows = np.bincount(node, weights=count, minlength=len(ranges)).astype(np.float64)
         return RangedMasses(
@@ -170,14 +171,14 @@ class Digest(Sketch):
             abilities=cls.abilities,
             kind=first.kind,
             labels=cls._labels([sketch.labels for sketch in seen], first.kind, forest),
-            extremes=Extremes.merged([sketch.extremes for sketch in seen]),
+            extremes=extremes,
             ranges=TimeRanges(begin[ranges], end[ranges], parameters.unit, rows),
             node=node,
             low=forest.code,
             high=forest.code | forest.code_mask(),
             count=count,
             weight=forest.weight.astype(np.float64),
-            width=first._width if doubtful is None else _unknown,
+            width=replace(first, extremes=extremes)._width if doubtful is None else _unknown,
             of_itself=cls.of_itself,
             doubtful=doubtful,
         )

@@ -8,6 +8,7 @@ event that comes late joins its block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import field, replace
 from functools import lru_cache
@@ -31,6 +32,7 @@ from sketches.errors import CorruptError, WaneError
 from sketches.events import Events, Extremes
 from sketches.family import Scope
 from sketches.promise import Built
+from sketches.question import Question
 from sketches.records import dataclass
 from sketches.refusals import mergeable
 from sketches.units import SECOND, TimeUnit
@@ -76,7 +78,12 @@ class DividedParameters(DigestParameters):
         return Grid(self.decay, self.unit, self.span, self.error, self.history)
 
     def width(self, decay: Decay, oldest_age: int) -> float:
-        """How wide an interval is at the most, of the answer, under a decay that may be another one: Lemma 1."""
+        """How wide an interval is at the most, of the answer, under a decay that may be another one: Lemma 1.
+
+        Infinite where events are older than blocks are made for: only of log-convex decays is then anything known.
+        """
+        if oldest_age > self.unit.whole(self.history) and not (decay.log_convex and self.decay.log_convex):
+            return math.inf
         if decay == self.decay:
             return self.epsilon
         return _quotient(self, decay, oldest_age) * (1.0 + self.error) - 1.0
@@ -217,6 +224,11 @@ class DividedDigest(Digest):
             labels=labels,
             extremes=extremes.roughly(self.kind) if for_good else extremes,
         )
+
+    def _oldest_age(self, question: Question) -> int:
+        """By the time of a question."""
+        oldest, newest = self.extremes.oldest or 0, self.extremes.newest or 0
+        return max(newest, newest if question.as_of is None else question.as_of) - oldest
 
     def _times(self) -> tuple[Ints, Ints]:
         """The newest block ends with the newest event, the oldest one begins with the oldest."""

@@ -31,7 +31,8 @@ class Division(DividedDigest):
     θ the greatest f(a)/f(b) of an age a at which a block may stand and the age b of its oldest time. Merging keeps all
     of this, in any order.
 
-    Not bounded: the relative error of sums over few matching events; decays that fall faster; times before the newest
+    Not bounded: the relative error of sums over few matching events; decays that fall faster, or may do so for events
+    older than `history`; times before the newest
     event, where long blocks are in doubt; quotients, which are means over v ≥ tau and shares of what satisfies a
     predicate. Rows that come twice count twice.
 
@@ -68,8 +69,7 @@ class Division(DividedDigest):
         return None if parameters is None else Promise.certainly(part_width(question, built, parameters.grid))
 
     def _width(self, question: Question) -> float | None:
-        oldest, newest = self.extremes.oldest or 0, self.extremes.newest or 0
-        one = self.parameters.width(question.decay, newest - oldest)  # of a part with one end
+        one = self.parameters.width(question.decay, self._oldest_age(question))  # of a part with one end
         if question.threshold is not None or not math.isfinite(one):
             return None
         error = self.parameters.error

@@ -279,8 +279,9 @@ class RangedMasses(MassBounds, Askable):
             return None
         rounded = self.kind is Kind.INTEGER and bool((np.abs(limits[0]) >= _WHOLE).any())
         if (
-            self.current(moments)
-            and self.width(question) is not None
+            len(moments)
+            and self.current(moments)
+            and self.width(question.at(int(moments.max()))) is not None
             and not rounded
             and not self._faint(question, moments)
         ):

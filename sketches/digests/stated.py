@@ -34,7 +34,7 @@ def stated(held: MassBounds, question: Question, moments: Ints, limits: Limits, 
     counts = ~np.isnan(value) | ~np.isnan(lower)  # where the estimate is of nothing, the limits may still say something
     if counts.any() and (lower == upper)[counts].all():
         return clauses(NO_OTHER, ROWS)
-    known = held.width(question) if held.current(moments) else None
+    known = held.width(question.at(int(moments.max()))) if held.current(moments) and len(moments) else None
     if question.aggregate in QUANTILES:
         error = known if rank_error is None else _largest(rank_error, counts)
         said = "" if error is None else rank_within(error, _whole(question))

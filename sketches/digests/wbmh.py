@@ -31,7 +31,8 @@ class Wbmh(DividedDigest):
     time: less than ε where f is slower. Merging keeps all of this, in any order, and late events do not widen it.
 
     Not bounded: ranges with two ends, such as low ≤ v < high, and thresholds that are quantiles, whose intervals are
-    measured on the answer; decays that fall faster; times before the newest event, where long blocks are in doubt. Rows
+    measured on the answer; decays that fall faster, or may do so beyond `history`; times before the newest
+    event, where long blocks are in doubt. Rows
     that come twice count twice. Text values are refused.
 
     Memory: with β = ln(f(0)/f(T))/ln √(1 + ε) for a time T, at most 2β blocks of O(log(n)/ε) ranges of values: ε = 0.1
@@ -74,8 +75,7 @@ class Wbmh(DividedDigest):
     def _width(self, question: Question) -> float | None:
         if question.threshold is not None or ends(question) > 1 or question.aggregate in ("quantile", "median"):
             return None
-        oldest, newest = self.extremes.oldest or 0, self.extremes.newest or 0
-        width = self.parameters.width(question.decay, newest - oldest)
+        width = self.parameters.width(question.decay, self._oldest_age(question))
         if question.aggregate in _SHARES or question.averages:
             width = width * (2.0 + width)
         return width if math.isfinite(width) else None

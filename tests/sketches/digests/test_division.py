@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -122,3 +123,23 @@ def test_both_errors_make_the_one_that_is_stated() -> None:
     """Times and values each take their part of ε."""
     made = DividedParameters.made(EPSILON, DECAYS[1], 3600, SECOND, 0, 1e8)
     assert made.error * (1 + made.error) + made.error == pytest.approx(EPSILON)
+
+
+@pytest.mark.parametrize("later", [8 * 3600, 10 * 3600])
+def test_a_rank_is_told_truly_beyond_the_history(later: int) -> None:
+    """A decay that falls faster after the time that blocks are made for: the rank stated is the one measured."""
+    decay, held = "table:0=1,1d=0.97,40h=0.96,41h=0.0001,60d=0", stream()
+    ages = (NOW - held.t) / 3600.0
+    events = Events.of(np.arange(len(held.t)), held.t, ages)
+    found = Division.build(events, decay=decay, epsilon=EPSILON, span=3600, history="1d")
+    faded, wrong = held.faded(decay, later), 0
+    for phi in (0.5, 0.7, 0.8, 0.9):
+        answer = found.answer(Question("quantile", decay, NOW + later, phi=phi))
+        said = re.search(r"rank within ([\d.e-]+)", answer.guarantee)
+        assert said is not None, answer.guarantee
+        below, up_to = (
+            float(faded[which].sum() / faded.sum()) for which in (ages < answer.value, ages <= answer.value)
+        )
+        assert below - float(said[1]) <= phi <= up_to + float(said[1])
+        wrong += not below - EPSILON <= phi <= up_to + EPSILON
+    assert wrong, "else what was promised before is true here"
