@@ -15,8 +15,9 @@ from ingest.driver.configuration.stream_kinds import checked_kinds
 from ingest.driver.engine import Engine, EngineError
 from ingest.driver.files.file_faults import looked_at
 from ingest.driver.files.input_files import base_path, unchanged
+from ingest.driver.files.needed_columns import needed_columns
 from ingest.driver.progress import Progress
-from ingest.driver.sketching import SketchedFiles, split_tallies, worker_settings
+from ingest.driver.sketching import SketchedFiles, files_of_rejects, split_tallies, worker_settings
 from ingest.driver.stream_work import StreamWork
 from sketches.errors import WaneError
 from sketches.formatting import listed
@@ -62,7 +63,8 @@ def _one_pass(
 ) -> dict[str, SketchedFiles]:
     files = works[0].inputs.new
     looked = works if works[0].settings.format == "parquet" else works[:1]  # at text as such, whatever is taken of it
-    looks = [looked_at(work.settings, files, engine.schema_names, work.kinds.value) for work in looked]
+    needed = {name: part for work in works for name, part in needed_columns(work.settings).items()}
+    looks = [looked_at(work.settings, files, engine.schema_names, work.kinds.value, needed) for work in looked]
     if any(unreadable for unreadable, _ in looks):
         raise _NotTogetherError("a file cannot be read")
     empty = looks[0][1]
@@ -78,8 +80,11 @@ def _one_pass(
     if not all(unchanged(file) for file in left):
         raise _NotTogetherError("a file changed while it was read")
     found = {}
-    for name, known, table in zip(names, kinds, tables, strict=True):
+    for work, known, table in zip(works, kinds, tables, strict=True):
+        name = work.settings.name
         tally, rows = split_tallies(table)
+        if files_of_rejects(tally, work.settings):
+            raise _NotTogetherError("a file has no row that is an event")
         progress.start.ended("workers", tally.first_row)
         found[name] = SketchedFiles(known, rows, tally, [*left, *empty], {})
     return found

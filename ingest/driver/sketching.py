@@ -21,7 +21,7 @@ from ingest.driver.engine import Engine, JobError
 from ingest.driver.files.file_faults import damaged_files, looked_at
 from ingest.driver.files.input_files import FoundFile, unchanged
 from ingest.driver.progress import Progress
-from ingest.executor.columns import Conversion
+from ingest.executor.columns import TOO_OLD, Conversion
 from ingest.executor.tally import Tally
 from ingest.executor.worker_settings import EarlierEpochs, WorkerSettings
 from sketches.event_rules import MAX_TIME
@@ -56,7 +56,8 @@ def sketch_files(
     within: tuple[int, int] | None = None,
 ) -> SketchedFiles:
     """Sketch whole files; of their events only those `within` a range of times, if one is given."""
-    unreadable, empty = looked_at(settings, files, engine.schema_names, kinds.value)
+    needed = None if within is None else dict[str, str]()  # what was read once is read again as it is
+    unreadable, empty = looked_at(settings, files, engine.schema_names, kinds.value, needed)
     left = [file for file in files if file.path not in unreadable and file not in empty]
     for _ in range(_MOST_ATTEMPTS if left else 0):
         reading, broken = engine.choose(settings, [file.path for file in left])
@@ -77,8 +78,11 @@ def sketch_files(
             moved = {file.path: "it changed while it was read" for file in left if not unchanged(file)}
             if not moved:
                 tally, rows = split_tallies(table)
-                progress.start.ended("workers", tally.first_row)
-                return SketchedFiles(known, rows, tally, [*left, *empty], unreadable)
+                useless = files_of_rejects(tally, settings) if within is None else {}
+                if not useless:
+                    progress.start.ended("workers", tally.first_row)
+                    return SketchedFiles(known, rows, tally, [*left, *empty], unreadable)
+                unreadable |= useless
             unreadable |= moved
         left = [file for file in left if file.path not in unreadable]
         if not left:
@@ -90,6 +94,25 @@ def sketch_files(
         empty,
         unreadable | dict.fromkeys((f.path for f in left), "too many files failed before it"),
     )
+
+
+def files_of_rejects(tally: Tally, settings: StreamSettings) -> dict[str, str]:
+    """The files none of whose rows would be an event, and why not. Rows that are too old are meant to be lost."""
+    if settings.max_rejected is None:
+        return {}
+    lost: dict[str, int] = {}
+    most: dict[str, tuple[int, str]] = {}
+    for reason, rejects in sorted(tally.rejects.items()):
+        for name, rows in rejects.files.items() if reason != TOO_OLD else ():
+            path = _path_of(name)
+            lost[path] = lost.get(path, 0) + rows
+            most[path] = max(most.get(path, (0, "")), (rows, reason))
+    whole = [path for path, rows in lost.items() if rows == tally.files[path].rows]
+    return {path: f"{_all_rows(lost[path])} would be rejected: {most[path][1]}" for path in whole}
+
+
+def _all_rows(rows: int) -> str:
+    return "its one row" if rows == 1 else f"all of its {rows:,} rows"
 
 
 def clock_of(moment: datetime, unit: TimeUnit) -> int:

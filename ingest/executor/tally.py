@@ -51,10 +51,13 @@ class RejectTally:
 
     rows: int = 0
     examples: list[Example] = field(default_factory=list)
+    files: dict[str, int] = field(default_factory=dict)  # how many of the rows are of which file
 
-    def add(self, rows: int, examples: list[Example]) -> None:
+    def add(self, rows: int, examples: list[Example], files: Mapping[str, int]) -> None:
         self.rows += rows
         self.examples = sorted({*self.examples, *examples})[:EXAMPLES]
+        for name, count in files.items():
+            self.files[name] = self.files.get(name, 0) + count
 
 
 class SharedIds:
@@ -187,7 +190,9 @@ class Tally:
         for number, reason in enumerate(reasons, start=1):
             rows = np.flatnonzero(fault == number)
             if len(rows):
-                self.rejects.setdefault(reason, RejectTally()).add(len(rows), _examples(columns, rows))
+                files = pc.value_counts(columns["file"].take(pa.array(rows)))
+                by_file = {str(one["values"]): int(one["counts"]) for one in files.to_pylist()}
+                self.rejects.setdefault(reason, RejectTally()).add(len(rows), _examples(columns, rows), by_file)
 
     def miss_fields(self, faults: FieldFaults) -> None:
         """Count the rows in which a field is missing because it could not be converted."""
@@ -199,7 +204,7 @@ class Tally:
     def to_bytes(self) -> bytes:
         shape = {
             "files": {name: [file.rows, file.oldest, file.newest] for name, file in self.files.items()},
-            "rejects": {reason: [tally.rows, tally.examples] for reason, tally in self.rejects.items()},
+            "rejects": {reason: [tally.rows, tally.examples, tally.files] for reason, tally in self.rejects.items()},
             "ahead": [self.ahead.rows, self.ahead.latest],
             "first_row": self.first_row,
             "fields": self.field_faults,
@@ -212,9 +217,9 @@ class Tally:
         shape = json.loads(data[8:end])
         for name, numbers in shape["files"].items():
             self.files.setdefault(name, FileTally()).add(*numbers)
-        for reason, (rows, examples) in shape["rejects"].items():
+        for reason, (rows, examples, files) in shape["rejects"].items():
             found = [tuple((missing, text) for missing, text in example) for example in examples]
-            self.rejects.setdefault(reason, RejectTally()).add(rows, found)
+            self.rejects.setdefault(reason, RejectTally()).add(rows, found, files)
         self.ahead.add(*shape["ahead"])
         self.first_row = min((at for at in (self.first_row, shape["first_row"]) if at is not None), default=None)
         self.miss_fields(shape["fields"])

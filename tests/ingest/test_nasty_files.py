@@ -75,7 +75,7 @@ LEFT_TEXTS: dict[str, tuple[str, str]] = {
     "another order": ("v,t,id\nx,T1,a\n", "its header is"),
     "a name twice": ("id,t,v,v\na,T1,x,y\n", "its header is"),
     "a note first": ("# note\nid,t,v\na,T1,x\n", "line 2 has 3 columns, but the header has 1"),
-    "semicolons": ("id;t;v\na;T1;x\n", "its header is"),
+    "semicolons": ("id;t;v\na;T1;x\n", "it has no column"),
     "UTF-16": ("utf-16", "not UTF-8"),
 }
 NUMBERS: dict[str, str] = {

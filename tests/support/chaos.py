@@ -93,6 +93,8 @@ families = ["sample", "qdigest"]
 """
 CLOCK: Final = """\
 import datetime, os, time
+if os.environ.get("WANE_CHAOS_BACK", "0.0") != "0.0":
+    import pandas  # its compiled modules never end their import where datetime.datetime is a class of Python
 _BACK, _REAL, _DATETIME = float(os.environ.get("WANE_CHAOS_BACK", "0")), time.time, datetime.datetime
 class _Earlier(_DATETIME):
     @classmethod
@@ -138,6 +140,7 @@ class Scene:
     vanishing: dict[str, threading.Timer] = field(default_factory=dict)  # what makes it vanish
     outcome: Outcome = field(default_factory=Outcome)
     mounted: bool = False
+    longest: float = 600.0  # seconds that a run may take
 
     @property
     def disk(self) -> Path:
@@ -238,7 +241,7 @@ class Scene:
     def ended(self, process: subprocess.Popen[str], how: str) -> int:
         """Wait for a run, and look at what it said."""
         try:
-            said, _ = process.communicate(timeout=600)
+            said, _ = process.communicate(timeout=self.longest)
         except subprocess.TimeoutExpired:
             process.kill()
             said, _ = process.communicate()
@@ -576,6 +579,7 @@ def chaos(
         with serving(scene.store, log) as server, readers(scene) as notes, onlooker(scene, server) as page:
             scene.feed(rng, "whole")
             patience = _seconds(lambda: scene.ended(scene.run(), "in peace"))
+            scene.longest = max(120.0, 15.0 * patience)
             for number, how in enumerate(disturbances):
                 for one in range(files):
                     scene.feed(rng, COMING[(number * files + one) % len(COMING)])

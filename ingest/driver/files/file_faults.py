@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ingest.driver.configuration.settings import StreamSettings
 from ingest.driver.files.input_files import FoundFile
+from ingest.driver.files.needed_columns import lacked, lacking_faults, needed_columns
 from ingest.driver.files.text_files import header_faults, text_look
 from ingest.executor.columns import kind_of
 from sketches.event_rules import PlainColumn
@@ -33,23 +34,34 @@ def looked_at(
     files: Sequence[FoundFile],
     schema_names: Callable[[str], list[str] | None],
     kind: Kind | None,
+    needed: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, str], list[FoundFile]]:
     """Which files cannot be read as the settings say, and why, and which have no rows.
 
     Reads text files, and the footers of Parquet files. `schema_names` reads a schema; `kind` is that of the stream's
-    values, once it has some.
+    values, once it has some; `needed` are the columns that a file must have, if not those of the settings.
     """
     paths = [file.path for file in files]
+    needed = needed_columns(settings) if needed is None else needed
     if settings.format == "parquet":
         heads = dict(zip(paths, parquet_heads(paths), strict=True))
         broken = {path: head for path, head in heads.items() if isinstance(head, str)}
         schemas = {path: head[0] for path, head in heads.items() if not isinstance(head, str)}
+        names = {path: schema.names for path, schema in schemas.items()}
+        lacking = {path: lacked(needed, names[path], path) for path in schemas}
+        broken |= lacking_faults(lacking, needed, names, is_known=kind is not None)
+        schemas = {path: schema for path, schema in schemas.items() if path not in broken}
         return broken | _text_among_numbers(settings, schemas, kind), []
-    looks = dict(zip(paths, _each(partial(text_look, settings=settings), paths), strict=True))
+    looks = dict(zip(paths, _each(partial(text_look, settings=settings, keys=list(needed)), paths), strict=True))
     faults = {path: look.fault for path, look in looks.items() if look.fault is not None}
     headers = {path: look.header for path, look in looks.items() if look.header}
-    names = schema_names(settings.schema) if headers and settings.schema is not None else None
-    return faults | header_faults(headers, names), [file for file in files if looks[file.path].is_empty]
+    stated = schema_names(settings.schema) if headers and settings.schema is not None else None
+    if stated is None:  # or else the header is told to be another than that of the schema
+        lacking = {path: lacked(needed, header, path) for path, header in headers.items()}
+        lacking |= {path: lacked(needed, look.keys, path) for path, look in looks.items() if look.keys is not None}
+        faults |= lacking_faults(lacking, needed, headers, is_known=kind is not None)
+        headers = {path: header for path, header in headers.items() if path not in faults}
+    return faults | header_faults(headers, stated), [file for file in files if looks[file.path].is_empty]
 
 
 def _text_among_numbers(

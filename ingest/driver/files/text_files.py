@@ -20,6 +20,7 @@ from ingest.driver.configuration.setting_values import shown
 from ingest.driver.configuration.settings import StreamSettings
 from ingest.driver.files.csv_lines import CsvLines
 from ingest.driver.files.json_lines import JsonLines
+from ingest.driver.files.needed_columns import JsonKeys
 
 _BLOCK: Final = 1 << 22
 _OPENED: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{][\[{ \t]*\r?\n")  # a bracket that the line does not close
@@ -49,14 +50,18 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TextLook:
-    """What there is to see in a text file: why it cannot be read, or else the names in its header, if it has rows."""
+    """What there is to see in a text file: why it cannot be read, or else the names in its header, if it has rows.
+
+    Of JSON, `keys` are those of the names that were looked for which may be keys in it.
+    """
 
     fault: str | None
     header: tuple[str, ...] | None = None
     is_empty: bool = False
+    keys: tuple[str, ...] | None = None
 
 
-def text_look(path: str, settings: StreamSettings) -> TextLook:
+def text_look(path: str, settings: StreamSettings, keys: Sequence[str] = ()) -> TextLook:
     """Read a file once. One that is packed as only Hadoop does is taken as it is."""
     if path.endswith(_UNREADABLE):
         return TextLook(None)
@@ -64,6 +69,7 @@ def text_look(path: str, settings: StreamSettings) -> TextLook:
     encoding = options.get("encoding", options.get("charset"))
     check = codecs.getincrementaldecoder("utf-8")() if encoding is None else None
     lines = _lines(settings.format, options)
+    sought = JsonKeys(keys if settings.format == "json" and encoding is None else ())
     begin, passed, place = b"", 0, 0  # `place`: how many bytes are decoded
     try:
         for block in _blocks(path):
@@ -77,6 +83,7 @@ def text_look(path: str, settings: StreamSettings) -> TextLook:
             passed += len(block)
             if lines is not None:
                 lines.see(block)
+            sought.see(block)
         if check is not None:
             check.decode(b"", final=True)
     except UnicodeDecodeError as error:
@@ -97,6 +104,8 @@ def text_look(path: str, settings: StreamSettings) -> TextLook:
         lines.end()
         if lines.fault is not None:
             return TextLook(lines.fault)
+    if settings.format == "json" and encoding is None:
+        return TextLook(None, keys=tuple(key for key in keys if key not in sought.unseen))
     if settings.format != "csv" or not _says(options, "header") or _says(options, "enforceschema"):
         return TextLook(None)
     return TextLook(None, _header(begin, encoding or "utf-8", options))

@@ -94,33 +94,49 @@ def _with_file(columns: Sequence[pa.Array], names: Sequence[str], path: str) -> 
 
 
 class ParquetSource:
-    """Parquet files, read by Arrow."""
+    """Parquet files, read by Arrow. A column that only other files have is null in a file, as Spark reads it."""
 
     def __init__(self, settings: StreamSettings, schemas: Mapping[str, pa.Schema], names: Sequence[str]) -> None:
         self._names = names
         self._spelled = {path: self._spelling(settings, path, schema) for path, schema in schemas.items()}
+        self._types = {
+            name: schemas[path].field(spelling).type
+            for path, spelled in self._spelled.items()
+            for name, spelling in spelled.items()
+        }
+        for path, spelled in self._spelled.items():
+            for name in set(names) - set(spelled):
+                if elsewhere(name, path, schemas[path]):
+                    raise _refused(settings, f"`{name}` is no column of {path}, but a folder is named for it")
+                if name not in self._types:
+                    has = listed(schemas[path].names)
+                    raise SettingsError(f"stream {settings.name!r}: {path} has no column `{name}`; it has: {has}")
         self.schemas: Sequence[pa.Schema] = list(
             dict.fromkeys(self._batch(path, schemas[path].empty_table()).schema for path in schemas)
         )
 
     def _spelling(self, settings: StreamSettings, path: str, schema: pa.Schema) -> dict[str, str]:
-        found = {}
+        """The names that the file has, as it writes them."""
+        found: dict[str, str] = {}
         for name in self._names:
             alike = [other for other in schema.names if other.lower() == name.lower()]
-            if len(alike) != 1:
-                if not alike and elsewhere(name, path, schema):
-                    raise _refused(settings, f"`{name}` is no column of {path}, but a folder is named for it")
-                many = f"{path} has no column `{name}`; it has: {listed(schema.names)}"
-                raise SettingsError(f"stream {settings.name!r}: " + (f"{path} has several `{name}`" if alike else many))
-            found[name] = alike[0]
+            if len(alike) > 1:
+                raise SettingsError(f"stream {settings.name!r}: {path} has several `{name}`")
+            if alike:
+                found[name] = alike[0]
         return found
 
     def _batch(self, path: str, rows: Any) -> pa.RecordBatch:
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        columns = [table.column(self._spelled[path][name]).combine_chunks() for name in self._names]
-        if not columns:
-            columns = [pa.nulls(table.num_rows)]
-            return _with_file(columns, ["nothing"], path)
+        if not self._names:
+            return _with_file([pa.nulls(table.num_rows)], ["nothing"], path)
+        spelled = self._spelled[path]
+        columns = [
+            table.column(spelled[name]).combine_chunks()
+            if name in spelled
+            else pa.nulls(table.num_rows, self._types[name])
+            for name in self._names
+        ]
         return _with_file(columns, self._names, path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -266,7 +266,7 @@ def test_a_tally_survives_the_wire() -> None:
     back.merge_bytes(tally.to_bytes())
     back.merge_bytes(Tally().to_bytes())
     assert back.files == tally.files
-    assert back.rejects == tally.rejects == {"first": RejectTally(1, tally.rejects["first"].examples)}
+    assert back.rejects == tally.rejects == {"first": RejectTally(1, tally.rejects["first"].examples, {"f": 1})}
     assert back.shared_ids.to_bytes() == tally.shared_ids.to_bytes()
     assert (back.shared_ids.conflicts, back.shared_ids.repeats) == (10, 33)
     assert back.ahead == Ahead(4, 17)
