@@ -12,7 +12,7 @@ A family is one class that extends `Sketch`, one line in `sketches.registry` and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Self
@@ -29,7 +29,7 @@ from sketches.errors import CorruptError, EventError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series, SplitSeries
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
-from sketches.fields import KnownField
+from sketches.fields import FieldGap, KnownField
 from sketches.monitoring.readings import Readings, Shape
 from sketches.parts import HourTotals, Parts, Piece, SliceLengths
 from sketches.predicate import ColumnType
@@ -122,8 +122,8 @@ class Askable(ABC):
         """What a column holds that takes the place of the value."""
         return ColumnType.TEXT if column == "value" and self.kind is Kind.KEY else ColumnType.NUMBER
 
-    def unknown_fields(self, question: Question) -> Mapping[str, KnownField]:
-        """The fields that a question is about and that some events came without."""
+    def unknown_fields(self, names: Collection[str], as_of: int) -> Mapping[str, FieldGap]:
+        """Of these fields those that some events came without, as of a time."""
         return {}
 
     @abstractmethod

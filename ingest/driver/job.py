@@ -143,7 +143,7 @@ def _ingest(
     files = [_input_file(file, tally) for file in [*read, *copies]]
     clock = clock_of(started, work.settings.unit)
     outcome.files = len(read)
-    note_rows(outcome, tally, clock, work.settings)
+    note_rows(outcome, tally, clock, work.settings, () if work.stored is None else work.stored.fields)
     note_sketches(outcome, sketched)
     return Run(
         Stream(work.settings.name, work.settings.epoch, work.settings.unit, work.described(kinds)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ from ingest.driver.summary import StreamOutcome
 from ingest.executor.columns import TOO_OLD
 from ingest.executor.tally import Tally, example_as_dict
 from sketches.errors import WaneError
-from sketches.formatting import row_text
+from sketches.formatting import counted, row_text
 from store import Reject, SketchTables
 from store.keys import WHOLE_STREAM
 from store.writing.run import EPOCHS
@@ -56,11 +56,16 @@ def check_rejected(tally: Tally, settings: StreamSettings) -> None:
     )
 
 
-def note_rows(outcome: StreamOutcome, tally: Tally, clock: int, settings: StreamSettings) -> None:
-    """Tell what was counted in the rows of a stream."""
+def note_rows(
+    outcome: StreamOutcome, tally: Tally, clock: int, settings: StreamSettings, before: Collection[str] = ()
+) -> None:
+    """Tell what was counted in the rows of a stream; `before` are the fields that it had before."""
     outcome.rows = tally.rows
     outcome.rejected = {reason: found.rows for reason, found in sorted(tally.rejects.items())}
     outcome.field_faults = {name: dict(sorted(found.items())) for name, found in sorted(tally.field_faults.items())}
+    outcome.fields_missing = {
+        name: words for name in settings.fields if (words := _missing(tally, name, known=name in before)) is not None
+    }
     ids = tally.shared_ids
     outcome.conflicts, outcome.field_conflicts, outcome.repeats = ids.conflicts, ids.field_conflicts, ids.repeats
     outcome.conflicts_exact = ids.exact
@@ -68,6 +73,18 @@ def note_rows(outcome: StreamOutcome, tally: Tally, clock: int, settings: Stream
     if tally.ahead.latest is not None:
         ahead = tally.ahead.latest - clock
         outcome.furthest_ahead = ahead * settings.unit.numerator / settings.unit.denominator
+
+
+def _missing(tally: Tally, name: str, *, known: bool) -> str | None:
+    """In which rows a field is missing, where it is in all rows of a file; None where there is no such file."""
+    taken = tally.rows - sum(found.rows for found in tally.rejects.values())
+    rows, files = tally.without(name) if name in tally.missing else (taken, [])
+    if not rows:
+        return None
+    if rows == taken:
+        return f"in all {counted(rows, 'row')}{', though it came before' if known else ''}"
+    more = f" and {counted(len(files) - 1, 'more file')}" if len(files) > 1 else ""
+    return f"in all {counted(rows, 'row')} of {files[0]}{more}"
 
 
 def note_sketches(outcome: StreamOutcome, sketched: SketchTables) -> None:

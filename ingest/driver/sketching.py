@@ -174,6 +174,9 @@ def split_tallies(table: pa.Table) -> tuple[Tally, pa.Table]:
     for data in table["tally"].drop_null().to_pylist():
         tally.merge_bytes(data)
     tally.files = {_path_of(name): file for name, file in tally.files.items()}
+    tally.missing = {
+        name: {_path_of(file): rows for file, rows in by_file.items()} for name, by_file in tally.missing.items()
+    }
     return tally, table.filter(pc.is_null(table["tally"])).drop_columns("tally")
 
 

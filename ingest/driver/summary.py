@@ -30,6 +30,7 @@ class StreamOutcome:
     conflicts_exact: bool = True  # and so are `field_conflicts` and `repeats`
     field_conflicts: int = 0  # events whose copies differ in a field
     field_faults: dict[str, dict[str, int]] = field(default_factory=dict)  # field → why it is missing → rows
+    fields_missing: dict[str, str] = field(default_factory=dict)  # field → which files have it in none of their rows
     repeats: int = 0  # rows that repeat an event of the same run
     unique_revoked: str | None = None  # why the stream is not taken to have no repeats, as its settings say
     revoked_now: bool = False  # by this run
@@ -64,6 +65,8 @@ class StreamOutcome:
         for name, reasons in self.field_faults.items():
             for reason, rows in reasons.items():
                 yield f"  field {name} is missing in {counted(rows, 'row')}: {reason}"
+        for name, where in self.fields_missing.items():
+            yield f"  field {name} is missing {where}"
         about = "" if self.conflicts_exact else "about "
         if self.conflicts:
             yield f"  {about}{counted(self.conflicts, 'id')} shared by different events, each of which counts by itself"

@@ -179,6 +179,7 @@ class Tally:
     shared_ids: SharedIds = field(default_factory=SharedIds)
     ahead: Ahead = field(default_factory=Ahead)
     field_faults: FieldFaults = field(default_factory=dict)
+    missing: dict[str, dict[str, int]] = field(default_factory=dict)  # field → file → events without it; "": all events
     first_row: float | None = None  # when the first row was read, by the worker's clock
 
     @property
@@ -201,6 +202,19 @@ class Tally:
             for reason, rows in reasons.items():
                 counts[reason] = counts.get(reason, 0) + rows
 
+    def miss(self, name: str, by_file: Mapping[str, int]) -> None:
+        """Count the events of each file that came without a field."""
+        counts = self.missing.setdefault(name, {})
+        for file, rows in by_file.items():
+            if rows:
+                counts[file] = counts.get(file, 0) + rows
+
+    def without(self, name: str) -> tuple[int, list[str]]:
+        """How many events came from files that have a field in none of their rows, and which files these are."""
+        events, missing = self.missing.get("", {}), self.missing.get(name, {})
+        files = sorted(file for file, rows in missing.items() if rows == events.get(file))
+        return sum(events[file] for file in files), files
+
     def to_bytes(self) -> bytes:
         shape = {
             "files": {name: [file.rows, file.oldest, file.newest] for name, file in self.files.items()},
@@ -208,6 +222,7 @@ class Tally:
             "ahead": [self.ahead.rows, self.ahead.latest],
             "first_row": self.first_row,
             "fields": self.field_faults,
+            "missing": self.missing,
         }
         head = json.dumps(shape).encode()
         return len(head).to_bytes(8, "little") + head + self.shared_ids.to_bytes()
@@ -223,6 +238,8 @@ class Tally:
         self.ahead.add(*shape["ahead"])
         self.first_row = min((at for at in (self.first_row, shape["first_row"]) if at is not None), default=None)
         self.miss_fields(shape["fields"])
+        for name, by_file in shape["missing"].items():
+            self.miss(name, by_file)
         self.shared_ids.merge_bytes(data[end:])
 
 

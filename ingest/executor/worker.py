@@ -131,6 +131,7 @@ class Sketching:
             tally.reject(columns, checked.fault, checked.reasons)
         tally.miss_fields(checked.field_faults)
         _count_files(tally, columns["file"], checked)
+        _count_missing(tally, columns["file"], checked)
         _count_ahead(tally, checked, conversion.clock)
         self._chunk.add(checked)
         if self._chunk.nbytes >= self._most:
@@ -168,6 +169,20 @@ def _count_files(tally: Tally, names: pa.Array, checked: CheckedRows) -> None:
         here = times[ends[number - 1] if number else 0 : ends[number]]
         oldest, newest = (int(here.min()), int(here.max())) if len(here) else (None, None)
         tally.files.setdefault(name, FileTally()).add(int(rows[number]), oldest, newest)
+
+
+def _count_missing(tally: Tally, names: pa.Array, checked: CheckedRows) -> None:
+    """Count the events of each file, and those that came without a field."""
+    if not checked.fields:
+        return
+    encoded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+    codes, files = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+    kept = codes if checked.fault is None else codes[checked.fault == 0]
+    every = np.bincount(kept, minlength=len(files))
+    tally.miss("", dict(zip(files, every.tolist(), strict=True)))
+    for name, field in checked.fields.items():
+        rows = 0 * every if field.missing is None else np.bincount(kept[field.missing], minlength=len(files))
+        tally.miss(name, dict(zip(files, rows.tolist(), strict=True)))
 
 
 def _count_ahead(tally: Tally, checked: CheckedRows, clock: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -18,7 +18,7 @@ from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
 from sketches.family import Askable
-from sketches.fields import KnownField
+from sketches.fields import FieldGap
 from sketches.papers import CORRELATED_AGGREGATES
 from sketches.predicate.columns import EVENT_COLUMNS, OF_FIELDS, ColumnType
 from sketches.question import Question
@@ -31,6 +31,7 @@ from sketches.sampling.answers.last_events import over_last_events
 from sketches.sampling.answers.rows_seen import rows_seen
 from sketches.sampling.comparison.groupings import grouping_of
 from sketches.sampling.comparison.share_changes import Compared, Side, share_changes
+from sketches.sampling.estimation.field_gaps import field_gap
 from sketches.sampling.estimation.field_values import field_of, of_which_known, with_measures
 from sketches.sampling.estimation.horvitz_thompson import largest_unseen
 from sketches.sampling.estimation.inquiry import Estimates, Inquiry
@@ -79,9 +80,9 @@ class AskableSample(Askable):
             return super().type_of(column)
         return OF_FIELDS[field_of(self.sample, column).kind]
 
-    def unknown_fields(self, question: Question) -> dict[str, KnownField]:
-        found = {name: self.sample.known.get(name) for name in sorted(question.fields)}
-        return {name: one for name, one in found.items() if one is not None and one.unknown_since is not None}
+    def unknown_fields(self, names: Collection[str], as_of: int) -> dict[str, FieldGap]:
+        found = {name: field_gap(self.sample, name, as_of) for name in sorted(names)}
+        return {name: gap for name, gap in found.items() if gap.since is not None or gap.gone}
 
     def answer(self, question: Question, *, other: AskableSample | None = None) -> Estimate:
         """The answer with its interval; `other` is the second side of an inner product."""

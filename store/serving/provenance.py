@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sketches.arrays import Ints
 from sketches.estimate import Estimate, Split
+from sketches.family import Askable
 from sketches.formatting import counted, limit_texts, listed, number_text, numbered_moment_text, size_text
 from sketches.question import Question
 from sketches.records import dataclass
@@ -135,13 +136,15 @@ def provenance_of(
     question: Question,
     moments: Ints,
     elapsed_ms: float,
+    by: str | None = None,
 ) -> Provenance:
     """The provenance of an answer to a question from these selections, as of one or many times.
 
-    An inner product has two selections. `why` is why the family of the first was picked. The bounds of the question's
-    predicates are in the user's words.
+    An inner product has two selections. `why` is why the family of the first was picked, `by` what splits the answer.
+    The bounds of the question's predicates are in the user's words.
     """
-    first = selections[0]
+    first, latest = selections[0], int(moments.max(initial=0))
+    fields = question.fields | ({by or ""} & stored.fields.keys())
     sources = {source for one in selections for source in one.sources}
     covered = set(epochs_asked(stored, sources, question.decay, moments))
     rows_or_events = "rows" if counts_rows(stored, first.family) else "events"
@@ -161,21 +164,21 @@ def provenance_of(
         asked=sentence(question, names, weighted=stored.weighted, counted=rows_or_events),
         in_own_words=sentence(question, replace(names, alone=True), weighted=stored.weighted, counted=rows_or_events),
         rejected=stored.rejected,
-        unknown=_unknown(stored, first, question),
-        lagging=_lagging(stored, sources, int(moments.max(initial=0))) if len(moments) else (),
+        unknown=() if first.askable is None or not fields else unknown_in_words(stored, first.askable, fields, latest),
+        lagging=_lagging(stored, sources, latest) if len(moments) else (),
     )
 
 
-def _unknown(stored: StoredStream, selection: Selection, question: Question) -> tuple[str, ...]:
-    """The fields of the question that events of some time came without."""
-    if selection.askable is None or not question.fields:
-        return ()
+def unknown_in_words(stored: StoredStream, askable: Askable, names: Set[str], as_of: int) -> tuple[str, ...]:
+    """Of these fields those that events of some time came without."""
     found = []
-    for name, known in selection.askable.unknown_fields(question).items():
-        since, until = (
-            numbered_moment_text(time or 0, stored.unit) for time in (known.unknown_since, known.unknown_until)
-        )
-        found.append(f"{name} is not known of events between {since} and {until}, or of some of them")
+    for name, gap in askable.unknown_fields(names, as_of).items():
+        if gap.since is not None:
+            since, until = (numbered_moment_text(time or 0, stored.unit) for time in (gap.since, gap.until))
+            found.append(f"{name} is not known of events between {since} and {until}, or of some of them")
+        if gap.gone_after is not None:
+            last = numbered_moment_text(gap.gone_after, stored.unit)
+            found.append(f"{name} is missing in all {gap.gone:,} sampled events after {last}")
     return tuple(found)
 
 

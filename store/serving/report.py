@@ -25,7 +25,9 @@ from store.packed_ledger import open_ledger
 from store.packed_sources import read_sources
 from store.schema import check as generation_of
 from store.serving.catalogue import Gap, catalogue_in
+from store.serving.provenance import unknown_in_words
 from store.serving.resolution import HEADER, resolutions
+from store.serving.selected import askable_of
 from store.serving.store import Store
 
 _REPORTED_RUNS: Final = 20  # of each stream
@@ -82,6 +84,7 @@ def report(path: Path, wait: float = WAIT, *, check: bool = True, streams: Set[s
     for stream in found_streams if check else ():
         found_events = distinct_events(store, stream["stream"])
         stream["distinct"] = _as_dict(found_events)
+        stream["unknown_fields"] = unknown_fields(store, stream["stream"])
         if found_events is not None and found_events.seen is not None:
             stream["repeated"] = found_events.seen.as_dict()["repeated"]
     return {
@@ -107,6 +110,21 @@ def distinct_events(store: Store, stream: str) -> Estimate | None:
             question = Question("count", as_of=held.newest(held.sources), counting="events")
             return store.ask(stream, question, family=name).estimate
     return None
+
+
+def unknown_fields(store: Store, stream: str) -> list[str]:
+    """The fields that events of some time came without, in words; none where sketches are too many to read."""
+    held = store.catalogue(stream).streams.get(stream)
+    if held is None or not held.fields:
+        return []
+    for name, keys in held.sketches.items():
+        family = FAMILIES.get(name)
+        if family is None or not family.abilities.fields or sum(size for _, size in keys.values()) > _MOST_PAYLOAD:
+            continue
+        with suppress(WaneError):
+            askable = askable_of(store.selected(stream, Question("count"), name).selections[0])
+            return list(unknown_in_words(held, askable, held.fields.keys(), held.newest(held.sources) or 0))
+    return []
 
 
 def _as_dict(estimate: Estimate | None) -> dict[str, float] | None:
@@ -146,6 +164,7 @@ def _stream(
         "epochs": epochs,
         "rows": rows,
         "events": rows,  # the name that `rows` had in earlier versions
+        "unknown_fields": [],
         "distinct": None,
         "repeated": None,  # the share of rows that repeat an event, with its limits, where it is known
         "weight": sum(totals.weight for totals in sources.values()) * step,
@@ -296,6 +315,7 @@ def _stream_lines(stream: dict[str, Any]) -> Iterator[str]:
     kinds = stream["settings"].get("field_kinds", {}) if isinstance(stream["settings"], dict) else {}
     if kinds:
         yield f"  fields: {', '.join(f'{name} ({kind})' for name, kind in sorted(kinds.items()))}"
+    yield from (f"               {words}" for words in stream["unknown_fields"])
     for family in stream["families"]:
         words = ("segment", "segments") if is_in_parts(family["family"]) else ("sketch", "sketches")
         yield f"  {family['family']:12} {counted(family['sketches'], *words)}, {size_text(family['bytes'])}"

@@ -52,13 +52,13 @@ class Selected(NamedTuple):
         found = in_users_unit(answer, self.question, weight_step(self.plan.stream))
         return per_second(found, self.question.decay, self.plan.stream) if self.plan.asked.per_second else found
 
-    def provenance(self, moments: Ints, start: float) -> Provenance:
-        """Where an answer as of these times comes from; its question was taken up at `start`."""
+    def provenance(self, moments: Ints, start: float, by: str | None = None) -> Provenance:
+        """Where an answer as of these times comes from, split by a field; its question was taken up at `start`."""
         elapsed_ms = (time.perf_counter() - start) * 1e3
         plan = self.plan
         given = plan.asked
         asked = replace(plan.question, where=given.where, share=given.share, per_second=given.per_second)
-        return provenance_of(plan.stream, self.selections, plan.picked.why, asked, moments, elapsed_ms)
+        return provenance_of(plan.stream, self.selections, plan.picked.why, asked, moments, elapsed_ms, by)
 
 
 def askable_of(selection: Selection) -> Askable:

@@ -174,7 +174,7 @@ class Store:
             check_known("field", by, sorted(held.fields))
         selected = self._select(stream, question, sources, family or family_by_source(held))
         splits = splits_of(selected, by)
-        provenance = selected.provenance(np.array([splits[0].as_of]), start)
+        provenance = selected.provenance(np.array([splits[0].as_of]), start, by)
         if family is None:
             provenance = replace(provenance, why=BY_GROUP)
         answer = SplitAnswer.of(splits, provenance, question.phis, top=top, by=by, smallest=smallest)

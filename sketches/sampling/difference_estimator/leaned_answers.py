@@ -12,6 +12,7 @@ from sketches.arrays import Flags, Floats, Rows, power_of_two
 from sketches.decay.functions import NoDecay
 from sketches.events import Kind
 from sketches.predicate import EVERY_EVENT, Predicate, Range
+from sketches.sampling.difference_estimator.counted_rows import counted_rows
 from sketches.sampling.difference_estimator.leaning import (
     EVENTS,
     ROUNDING,
@@ -36,7 +37,8 @@ _ENOUGH_IN_A_RANGE: Final = 100  # of values, where an unseen event may leave mo
 
 
 def leaned_count(inquiry: Inquiry, rows: Rows | None = None, values: Range | None = None) -> Estimates:
-    """Σ w·f over all rows or some, with exact totals where they are known and enough sampled events count.
+    """Σ w·f over all rows or some, with exact totals where they are known and enough sampled events count; with fewer,
+    within what totals of just these events allow.
 
     `values` is the range of values, besides the question's predicate, that the rows are of.
     """
@@ -46,20 +48,37 @@ def leaned_count(inquiry: Inquiry, rows: Rows | None = None, values: Range | Non
     total = sums.total(0, 1, 0, inquiry.unseen_unit)
     worth = _worth_leaning(inquiry, total, values)
     leaned = _at(inquiry, quantities, values, worth) if leaned is None else leaned.at(worth)
-    if leaned is None or not worth.any():
-        return Estimates(total.value, *total.bounds(confidence), sums.used)
-    limits = leaned.limits(confidence, whole=_is_whole(inquiry))
-    value, lower, upper = (np.maximum(limit, 0.0) for limit in limits)
-    if worth.all():
-        return Estimates(value, lower, upper, sums.used)
-    return _with(Estimates(total.value, *total.bounds(confidence), sums.used), worth, value, lower, upper)
+    found = Estimates(total.value, *total.bounds(confidence), sums.used)
+    if leaned is not None and worth.any():
+        value, lower, upper = (np.maximum(limit, 0.0) for limit in leaned.limits(confidence, whole=_is_whole(inquiry)))
+        every = worth.all()
+        found = Estimates(value, lower, upper, sums.used) if every else _with(found, worth, value, lower, upper)
+    few = ~worth & ~total.exact
+    return found if rows is not None or values is not None else _cut(inquiry, found, few, quantities[0])
+
+
+def _cut(inquiry: Inquiry, found: Estimates, few: Flags, quantity: Quantity) -> Estimates:
+    """An answer of which too few events were sampled at some times, within what was counted of its rows."""
+    counted = counted_rows(inquiry, quantity.column) if few.any() else None
+    if counted is None:
+        return found
+    leaned = _at(inquiry, (quantity,), None, few)
+    if leaned is None:
+        return counted.cut(found, few)
+    better = found.value.copy()
+    better[few] = leaned.values[:, 0]
+    return counted.cut(found, few, better)
 
 
 def leaned_value_sum(inquiry: Inquiry, plain: Estimates, total: Total, values: Range | None) -> Estimates:
     """Σ w·v·f, likewise; `plain` is the answer without totals, `total` the events that it is over."""
     sample = _unrestricted(inquiry)
     worth = _worth_leaning(inquiry, total, values)
-    if not worth.any() or not _values_known(inquiry, values):
+    if not _values_known(inquiry, values):
+        return plain
+    if values is None:
+        plain = _cut(inquiry, plain, ~worth & ~total.exact, Quantity(VALUE))
+    if not worth.any():
         return plain
     for some, quantity, tall in capped(sample, Quantity(VALUE), inquiry.decay, inquiry.as_of[worth]):
         which = _among(worth, some)

@@ -14,6 +14,7 @@ import numpy as np
 from sketches.arrays import Flags, Floats, Ints, Rows, distinct_sorted
 from sketches.decay.functions import NoDecay
 from sketches.records import dataclass
+from sketches.sampling.difference_estimator.counted_rows import Counted
 from sketches.sampling.difference_estimator.leaned_answers import ENOUGH
 from sketches.sampling.difference_estimator.leaning import ROUNDING, LeanedSums, Unseen
 from sketches.sampling.estimation.inquiry import Estimates
@@ -60,10 +61,31 @@ def leaned_sums(inquiry: GroupedInquiry, plain: Estimates, total: Total) -> Esti
     `plain` is the answer without them, of this `total`.
     """
     worth, found = _worth(total), _lean(inquiry, (_column(inquiry),))
-    if found is None or not worth.any():
+    if found is None:
         return plain
     limits = found.limits(inquiry.confidence, whole=isinstance(inquiry.decay.split()[0], NoDecay))
-    return _with(plain, worth, *(np.maximum(limit, 0.0) for limit in limits))
+    some = _with(plain, worth, *(np.maximum(limit, 0.0) for limit in limits))
+    return _counted(inquiry).cut(some, ~worth & ~total.exact, found.values[:, 0])
+
+
+def _counted(inquiry: GroupedInquiry) -> Counted:
+    """What the rows of each group allow, where too few of its events were sampled."""
+    known = inquiry.sample.totals
+    assert known is not None
+    table, fading = _faded(inquiry, known)
+    column = _column(inquiry)
+    least, most, even = (
+        np.bincount(table.group, np.where(f > 0.0, f * table.sums[:, column], 0.0), inquiry.groups)
+        for f in (fading.oldest, fading.newest, fading.height)
+    )
+    unknown = np.bincount(table.group, ~table.known & (fading.newest > 0.0), inquiry.groups) > 0.0
+    if table.unknown_up_to >= int(inquiry.sample.strata.oldest.min()):
+        unknown[:] = True
+    if inquiry.sample.counts_rows and not known.unique:
+        unknown |= most > 0.0
+    if not known.unique:
+        least = np.zeros_like(least)
+    return Counted(np.where(unknown, 0.0, least), np.where(unknown, np.inf, most), np.where(unknown, 0.0, even))
 
 
 def leaned_means(inquiry: GroupedInquiry, plain: Estimates, count: Total) -> Estimates:

@@ -15,6 +15,7 @@ from sketches.changes import Stretch
 from sketches.decay.functions import LastEvents
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Group, Split, SplitSeries
+from sketches.fields import FieldColumn
 from sketches.question import Question
 from sketches.records import dataclass
 from sketches.sampling.askable_sample import FAMILY, AskableSample
@@ -153,20 +154,29 @@ class SplitSample(Splittable):
 
 
 def split_by_field(askable: AskableSample, name: str) -> SplitSample:
-    """The events by the value of a field; those without it are a group of their own."""
+    """The events by the value of a field; those without it are a group of their own.
+
+    Where all rows were counted by the field, groups are known by name, also those of which no event was sampled.
+    """
     column = field_of(askable.sample, name)
-    values, codes = column.grouped()
+    counted = None if askable.sample.totals is None else askable.sample.totals.fields.get(name)
+    if counted is None or not len(counted.values):
+        values, codes = column.grouped()
+    else:  # also the values of which no event was sampled
+        values, codes = FieldColumn.together([column, counted.values]).grouped()
+        codes = codes[: len(column)]
     names = tuple(values.to_list())
     if len(names) > _MOST_GROUPS:
         raise UnanswerableError(
             f"{name} has {len(names):,} different values among the sampled events; at most {_MOST_GROUPS:,} groups are "
             "answered at once: restrict the question to some of them"
         )
+    all_named = counted is not None and counted.slices.complete
     order = stable_order(codes)
     totals = None if askable.sample.totals is None else askable.sample.totals.by(name, values)
     sample = replace(askable.sample.take(order), codes=codes[order], totals=totals)
     complete = np.full(len(names), np.iinfo(np.int64).max)  # what is complete for all events is so for every group
-    return SplitSample(replace(askable, sample=sample), names, complete, lambda: askable, all_named=False)
+    return SplitSample(replace(askable, sample=sample), names, complete, lambda: askable, all_named)
 
 
 def _unseen_share(inquiry: GroupedInquiry) -> float:

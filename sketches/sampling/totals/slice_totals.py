@@ -77,6 +77,11 @@ class SliceTotals:
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all rows that ever came are in it."""
+        return self.unknown_up_to == NO_CUT and bool((self.sums[:, ROWS] > 0.0).all())
+
     @classmethod
     def nothing(cls, unit: TimeUnit, unknown_up_to: int = NO_CUT, *, limits: bool = False) -> SliceTotals:
         none = np.empty(0, np.int64)

@@ -196,10 +196,10 @@ def test_a_field_that_was_added_later_is_unknown_of_older_events() -> None:
         assert sample.answer(Question("mean", of="n")).value == 24.5
         assert sample.answer(Question("count", where=Predicate.parse("n is null", columns_with(
             {"n": sample.known["n"].kind})))).value == 100  # fmt: skip
-        known = sample.askable_sample.unknown_fields(Question("mean", of="n"))["n"]
-        assert (known.unknown_since, known.unknown_until) == (0, 99)
-        assert (known.least, known.greatest) == (0, 49)
-    assert new.askable_sample.unknown_fields(Question("mean", of="n")) == {}
+        known = sample.askable_sample.unknown_fields({"n"}, SPAN)["n"]
+        assert (known.since, known.until) == (0, 99)
+        assert (sample.known["n"].least, sample.known["n"].greatest) == (0, 49)
+    assert new.askable_sample.unknown_fields({"n"}, SPAN) == {}
 
 
 def test_a_field_holds_one_kind() -> None:
