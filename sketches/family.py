@@ -29,9 +29,9 @@ from sketches.errors import CorruptError, EventError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series, SplitSeries
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
-from sketches.fields import FieldGap, KnownField
+from sketches.fields import KnownField
 from sketches.monitoring.readings import Readings, Shape
-from sketches.parts import HourTotals, Parts, Piece, SliceLengths
+from sketches.parts import FieldGap, HourTotals, Parts, Piece, SliceLengths
 from sketches.predicate import ColumnType
 from sketches.promise import Built, Promise
 from sketches.question import Question

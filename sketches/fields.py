@@ -380,16 +380,6 @@ class KnownField(NamedTuple):
         return found.without(other.unknown_since, other.unknown_until)
 
 
-class FieldGap(NamedTuple):
-    """Which events a field is not known of: those of a stretch of time, or some of them; and all that were sampled
-    after a time, so many that it has hardly been missing by chance."""
-
-    since: int | None = None
-    until: int | None = None
-    gone_after: int | None = None
-    gone: int = 0
-
-
 Known = Mapping[str, KnownField]
 
 

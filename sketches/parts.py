@@ -47,3 +47,13 @@ class SliceLengths(NamedTuple):
 
     of_all: int | None = None  # for all sources together
     of_source: int | None = None  # for each source
+
+
+class FieldGap(NamedTuple):
+    """Which events a field is not known of: those of a stretch of time, or some of them; and all that were sampled
+    after a time, so many that it has hardly been missing by chance."""
+
+    since: int | None = None
+    until: int | None = None
+    gone_after: int | None = None
+    gone: int = 0

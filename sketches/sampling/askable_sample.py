@@ -18,8 +18,8 @@ from sketches.errors import IncompatibleError, QuestionError, UnanswerableError
 from sketches.estimate import Curve, Estimate, RowsSeen, Series
 from sketches.events import Kind
 from sketches.family import Askable
-from sketches.fields import FieldGap
 from sketches.papers import CORRELATED_AGGREGATES
+from sketches.parts import FieldGap
 from sketches.predicate.columns import EVENT_COLUMNS, OF_FIELDS, ColumnType
 from sketches.question import Question
 from sketches.records import dataclass

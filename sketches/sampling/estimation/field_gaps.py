@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sketches.fields import FieldGap
+from sketches.parts import FieldGap
 from sketches.sampling.estimation.field_values import field_of
 
 if TYPE_CHECKING:
