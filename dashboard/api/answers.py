@@ -18,6 +18,7 @@ from store import Store
 from store.serving.catalogue import StoredStream
 from store.serving.query_command import ask, ask_over_time, shape
 from store.serving.sql import SqlAnswer
+from store.serving.sql.limits import Limits
 from store.serving.timeline import extent, moments, read_moment
 
 Pairs = Sequence[tuple[str, str]]
@@ -26,6 +27,9 @@ POINTS: Final = 200  # of a series, unless it is asked for more
 MOST_POINTS: Final = 5_000
 MOST_ROWS: Final = 100_000  # of one answer
 MOST_GROUPS: Final = 10_000
+MOST_CELLS: Final = 400_000  # numbers in the answer to a statement
+MOST_SECONDS: Final = 10.0  # after which no further aggregate of it is asked
+_LIMITS: Final = Limits(MOST_CELLS, MOST_SECONDS)
 OVER_TIME: Final = ("from", "to", "points", "every")  # the parameters of a series besides those of a question
 STATEMENT: Final = ("statement", "format")
 
@@ -69,7 +73,7 @@ def sql(store: Store, pairs: Pairs) -> tuple[SqlAnswer, str]:
     form = found.get("format", "json")
     if form not in ("json", "csv"):
         raise QuestionError(f"parameter format is {form[:80]!r}; it must be json or csv")
-    return store.sql(found["statement"]), form
+    return store.sql(found["statement"], limits=_LIMITS), form
 
 
 def _only(pairs: Pairs, known: Iterable[str]) -> Pairs:

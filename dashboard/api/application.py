@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -33,13 +33,22 @@ from sketches.recent import Recent
 from store import Store
 from store.database import StoreError
 
-KEPT: Final = 256  # answers
+KEPT: Final = 4_096  # answers
+MOST_KEPT: Final = 64 << 20  # bytes of all of them together
+MOST_BYTES: Final = 16 << 20  # of one answer
 PATIENCE: Final = 10.0  # seconds for the body of a request
+_MOMENTS: Final = frozenset({"as_of", "from", "to"})  # parameters that may be `now`
 _JSON: Final = "application/json"
 _LATER: Final = {"retry-after": "1"}
 _HEADERS: Final = {"cache-control": "no-store"}
 
-Body = tuple[bytes, str]  # what is sent, and of which type it is
+
+class Body(NamedTuple):
+    """What is sent, of which type it is, and whether it is of now: at another time it would be another."""
+
+    content: bytes
+    kind: str
+    of_now: bool
 
 
 class Doors:
@@ -48,16 +57,24 @@ class Doors:
     def __init__(self, open_for: Callable[[str | None], Store], recorded: tuple[Recorded, ...] = ()) -> None:
         self.store = open_for
         self.recorded = recorded
-        self._recent = Recent[Body](KEPT)
+        self._recent = Recent[Body](KEPT, most=MOST_KEPT, size=lambda body: len(body.content))
 
     def answered(self, role: str | None, path: str, pairs: Pairs, find: Callable[[Store], Body]) -> Body:
         """The answer to a request; an earlier one to the same, where time alone does not change it."""
         store = self.store(role)
-        if any(value.strip().lower() == "now" or "now(" in value.lower() for _, value in pairs):
-            return find(store)
         commit = store.catalogue().name
         key: Hashable = commit, role, path, tuple(pairs)
-        return self._recent.get(key, lambda: find(store), lambda: store.catalogue().name == commit)
+
+        def whole() -> Body:
+            found = find(store)
+            if len(found.content) > MOST_BYTES:
+                raise UnanswerableError(
+                    f"the answer has {len(found.content):,} bytes; at most {MOST_BYTES:,} are sent: ask for fewer rows "
+                    "or columns"
+                )
+            return found
+
+        return self._recent.get(key, whole, lambda body: not body.of_now and store.catalogue().name == commit)
 
 
 def api(doors: Doors, workers: Workers | None = None) -> Starlette:
@@ -105,8 +122,8 @@ def api(doors: Doors, workers: Workers | None = None) -> Starlette:
 def _endpoint(doors: Doors, workers: Workers, answer: Callable[[Pairs, Store], Body]) -> Callable[[Request], Any]:
     async def respond(request: Request) -> Response:
         pairs, role, path = await _pairs(request), request.headers.get(ROLE), request.url.path
-        body, kind = await workers.run(lambda: doors.answered(role, path, pairs, partial(answer, pairs)))
-        return Response(body, media_type=kind, headers=_HEADERS)
+        body = await workers.run(lambda: doors.answered(role, path, pairs, partial(answer, pairs)))
+        return Response(body.content, media_type=body.kind, headers=_HEADERS)
 
     return respond
 
@@ -149,12 +166,14 @@ async def _content(request: Request) -> bytes:
 
 
 def _json(answer: Callable[[Store, Pairs], Mapping[str, Any]], pairs: Pairs, store: Store) -> Body:
-    return _written(answer(store, pairs)), _JSON
+    of_now = any(name in _MOMENTS and value.strip().lower() == "now" for name, value in pairs)
+    return Body(_written(answer(store, pairs)), _JSON, of_now)
 
 
 def _sql(pairs: Pairs, store: Store) -> Body:
     found, form = answers.sql(store, pairs)
-    return (found.to_csv().encode(), "text/csv") if form == "csv" else (_written(found.as_dict()), _JSON)
+    content, kind = (found.to_csv().encode(), "text/csv") if form == "csv" else (_written(found.as_dict()), _JSON)
+    return Body(content, kind, found.of_now)
 
 
 def _written(found: Mapping[str, Any]) -> bytes:

@@ -24,7 +24,7 @@ _REFUSALS: Final = {
     "403": "you may not ask this",
     "414": "the address is too long",
     "421": "the server does not answer to this name",
-    "422": "the question is well formed, and nothing that is stored can answer it",
+    "422": "the question is well formed, and nothing that is stored can answer it, or not so much at once",
     "429": "too many wrong tokens; wait",
     "503": "too many questions at once, one that took too long, or a store that cannot be read now",
 }

@@ -67,8 +67,8 @@ class Metrics:
                 return _asked(store, one)
             commit = store.catalogue(one.options.stream).name
             key = commit, id(store), one.name
-            current = partial(_is_at, store, one.options.stream, commit)
-            return self._answers.get(key, lambda: _asked(store, one), current)
+            lasts = partial(_is_at, store, one.options.stream, commit)
+            return self._answers.get(key, lambda: _asked(store, one), lambda _: lasts())
         except StoreError as error:
             LOG.warning("record.%s cannot be answered now: %s", one.name, error)
             return str(error)

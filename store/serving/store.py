@@ -51,6 +51,7 @@ from store.serving.split_answer import (
 
 if TYPE_CHECKING:
     from store.serving.sql import SqlAnswer
+    from store.serving.sql.limits import Limits
 
 __all__ = ["Answer", "Provenance", "Store"]
 
@@ -311,12 +312,13 @@ class Store:
         return self._plan(self.catalogue(stream), stream, question, sources, family, other, past=past, curves=curves)
 
     @of_one_commit
-    def sql(self, statement: str, *, now: datetime | None = None) -> SqlAnswer:
-        """The answer to a statement in SQL with DECAY BY (docs/sql.md); `now` is the time that now() means.
+    def sql(self, statement: str, *, now: datetime | None = None, limits: Limits | None = None) -> SqlAnswer:
+        """The answer to a statement in SQL with DECAY BY (docs/sql.md); `now` is the time that now() means, `limits`
+        how much of an answer may be found.
 
         Store("wane.duckdb").sql("SELECT source, mean(loss) FROM calls GROUP BY source DECAY BY window(INTERVAL 1 DAY)")
         """
-        return sql.answer(self, statement, now)
+        return sql.answer(self, statement, now, limits)
 
     @of_one_commit
     def load(self, stream: str, family: str, *, sources: Sequence[str] = ()) -> None:

@@ -13,6 +13,17 @@ def test_what_was_found_of_something_newer_is_not_kept() -> None:
         commit[0] = "two"
         return "of two"
 
-    assert kept.get("one", find, lambda: commit[0] == "one") == "of two"
-    assert kept.get("one", lambda: "of one", lambda: True) == "of one"
-    assert kept.get("one", lambda: "again", lambda: True) == "of one"
+    assert kept.get("one", find, lambda _: commit[0] == "one") == "of two"
+    assert kept.get("one", lambda: "of one", lambda _: True) == "of one"
+    assert kept.get("one", lambda: "again", lambda _: True) == "of one"
+
+
+def test_results_are_kept_by_their_size() -> None:
+    """The oldest go until all fit; one that takes more than a quarter of the room is not kept."""
+    kept = Recent[str](100, most=40, size=len)
+    for name in "abcde":
+        kept.get(name, lambda name=name: 10 * name)  # type: ignore[misc]
+    assert kept.get("a", lambda: "anew") == "anew"
+    assert kept.get("e", lambda: "anew") == "eeeeeeeeee"
+    kept.get("large", lambda: 11 * "x")
+    assert kept.get("large", lambda: "anew") == "anew"

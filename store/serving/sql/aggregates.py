@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlglot import exp
@@ -12,6 +13,7 @@ from sketches.question import Question
 from sketches.records import dataclass
 from sketches.suggestions import did_you_mean
 from sketches.vocabulary import EVENTS
+from store.serving.catalogue import check_known
 from store.serving.sql.clauses import Part
 from store.serving.sql.text import Text, only
 from store.serving.sql.values import number, string
@@ -67,6 +69,7 @@ class Aggregates:
     columns: StreamColumns
     shares: dict[int, Part]
     common: dict[str, Any]
+    sources: Sequence[str]
 
     def read(self, node: exp.Expr, name: str | None = None) -> Measure:
         """The measure that a call asks for, under a name of its own or one made of its words."""
@@ -81,7 +84,7 @@ class Aggregates:
         column = joined = None
         if called == "inner_product":
             one, other = self._arguments(node, called, 2)
-            joined = (string(self.text, one, "a source"), string(self.text, other, "a source"))
+            joined = (self._source(one), self._source(other))
         if called == "top":
             column = self._arguments(node, called, 2)[0].name
         with self.text.refusing(place):
@@ -121,8 +124,7 @@ class Aggregates:
                 return {"aggregate": "selectivity", "share": self._share(node)}
             case "frequency":
                 one, other = self._arguments(node, called, 2)
-                key = other.this if isinstance(other, exp.Literal) and other.is_string else number(self.text, other)
-                return {"aggregate": "frequency", "of": self._ranked(self.column(one)), "value": key}
+                return {"aggregate": "frequency", "of": self._ranked(self.column(one)), "value": self._key(other)}
             case "top":
                 one, other = self._arguments(node, called, 2)
                 most = number(self.text, other)
@@ -136,6 +138,20 @@ class Aggregates:
                 return {"aggregate": "inner-product"}
         (one,) = self._arguments(node, called, 1)
         return {"aggregate": _SUMS[called], "of": self._numbers(one)}
+
+    def _key(self, node: exp.Expr) -> float | str | bool:
+        """One value of a column: a number, a text, or true or false."""
+        if isinstance(node, exp.Boolean):
+            return bool(node.this)
+        if isinstance(node, exp.Literal) and node.is_string:
+            return str(node.this)
+        return number(self.text, node)
+
+    def _source(self, node: exp.Expr) -> str:
+        name = string(self.text, node, "a source")
+        with self.text.refusing(node):
+            check_known("source", name, self.sources)
+        return name
 
     def _arguments(self, node: exp.Anonymous, called: str, wanted: int) -> list[exp.Expr]:
         if len(node.expressions) != wanted:
@@ -162,7 +178,7 @@ class Aggregates:
     def _numbers(self, node: exp.Expr) -> str:
         found = self.column(node)
         held = self.columns.types[found]
-        if held not in (ColumnType.NUMBER, ColumnType.EITHER):
+        if held not in (ColumnType.NUMBER, ColumnType.EITHER, ColumnType.BOOLEAN):
             raise self.text.refusal(
                 node, f"{found} holds {held}, not numbers; frequency, top and share go with it, and GROUP BY"
             )

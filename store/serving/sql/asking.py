@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from store.serving.split_answer import BY_GROUP, SOURCE, family_by_source, group
 from store.serving.sql.aggregates import Measure
 from store.serving.sql.clauses import FORM, Clauses
 from store.serving.sql.conditions import Interval
+from store.serving.sql.limits import Limits
 from store.serving.sql.sql_answer import HAVING_UNDECIDED, ORDER_UNDECIDED, TOO_WIDE, SqlAnswer
 from store.serving.sql.statement import (
     AS_OF,
@@ -38,17 +40,18 @@ from store.serving.sql.statement import (
     stream_name,
 )
 from store.serving.sql.text import Text
+from store.serving.sql.values import Clock
 
 if TYPE_CHECKING:
     from store.serving.store import Store
 
 
-def answer(store: Store, statement: str, now: datetime | None = None) -> SqlAnswer:
+def answer(store: Store, statement: str, now: datetime | None = None, limits: Limits | None = None) -> SqlAnswer:
     """The answer to a statement; `now` is the time that now() means."""
-    text, clock = Text.read(statement), now or datetime.now(UTC)
+    text, clock = Text.read(statement), Clock(now or datetime.now(UTC))
     match text.upper(0):
         case "SELECT":
-            return _selected(store, _read(store, text, 0, clock))
+            return replace(_selected(store, _read(store, text, 0, clock), limits or Limits()), of_now=clock.asked)
         case "EXPLAIN" if text.upper(1) == "SELECT":
             return _explained(store, _read(store, text, 1, clock))
         case "EXPLAIN":
@@ -60,10 +63,10 @@ def answer(store: Store, statement: str, now: datetime | None = None) -> SqlAnsw
     raise text.refusal(0, f"expected SELECT, EXPLAIN SELECT, SHOW STREAMS or DESCRIBE and a stream; {FORM}")
 
 
-def _read(store: Store, text: Text, first: int, now: datetime) -> Statement:
+def _read(store: Store, text: Text, first: int, clock: Clock) -> Statement:
     clauses = Clauses.read(text, first)
     name = stream_name(text, clauses.select, _known(store))
-    return Reader(clauses, store.catalogue(name).stream(name), now).read()
+    return Reader(clauses, store.catalogue(name).stream(name), clock).read()
 
 
 def _known(store: Store) -> list[str]:
@@ -127,15 +130,34 @@ def _of_estimate(found: Estimate, origin: Provenance, *, listed: bool) -> _Answe
     return _Answered(keys, Interval(*columns), found.confidence, found.guarantee, found.as_of, origin)
 
 
-def _all_asked(store: Store, asked: Statement) -> list[_Answered]:
+def _all_asked(store: Store, asked: Statement, limits: Limits) -> list[_Answered]:
     """The answers of all aggregates, of one commit of the store."""
-    found = [_ask(store, asked, measure) for measure in asked.measures]
+    begun, found = time.monotonic(), list[_Answered]()
+    rows = len(asked.times) if asked.times is not None else 1
+    for measure in asked.measures:
+        shown = rows if asked.limit is None else min(rows, asked.limit)
+        if (cells := shown * (1 + 3 * asked.shown)) > limits.cells:
+            raise asked.text.refusal(
+                measure.place,
+                f"the answer would have {cells:,} numbers; at most {limits.cells:,} are given: ask for fewer "
+                "aggregates or times, or say LIMIT",
+                UnanswerableError,
+            )
+        if time.monotonic() - begun > limits.seconds:
+            raise asked.text.refusal(
+                measure.place,
+                f"the aggregates before this one have taken {limits.seconds:g} s, which is all that a statement may "
+                "take: ask for fewer of them, or fewer times",
+                UnanswerableError,
+            )
+        found.append(_ask(store, asked, measure))
+        rows = len(found[-1].keys)
     assert len({one.provenance.commit for one in found}) == 1, "answers of several commits"
     return found
 
 
-def _selected(store: Store, asked: Statement) -> SqlAnswer:
-    found = _all_asked(store, asked)
+def _selected(store: Store, asked: Statement, limits: Limits) -> SqlAnswer:
+    found = _all_asked(store, asked, limits)
     keys, intervals = _aligned(asked, found)
     notes: list[str] = []
     marks: dict[str, Flags] = {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 100_000  # they pass through the text of a query
 _KEPT: Final = 16  # DuckDB asks twice for each statement: once for its columns, once for its rows
+_MOST_KEPT: Final = 64 << 20  # characters of all of them together
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 
 
@@ -28,14 +29,16 @@ def register(connection: duckdb.DuckDBPyConnection, store: Store, name: str = "w
     """Give a session the function `name`, which takes a statement of docs/sql.md and is a table."""
     if not _NAME.fullmatch(name):
         raise QuestionError(f"name is {name!r}; it must be a plain word of the letters a-z, digits and _")
-    recent = Recent[str](_KEPT)
+    recent = Recent[tuple[str, bool]](_KEPT, most=_MOST_KEPT, size=lambda found: len(found[0]))
 
     def asked(statement: str) -> str:
-        if "now(" in statement.lower():
-            return values_of(store.sql(statement))
         commit = store.catalogue().name
-        found = (commit, statement), lambda: values_of(store.sql(statement)), lambda: store.catalogue().name == commit
-        return recent.get(*found)
+
+        def find() -> tuple[str, bool]:
+            answer = store.sql(statement)
+            return values_of(answer), answer.of_now
+
+        return recent.get((commit, statement), find, lambda found: not found[1] and store.catalogue().name == commit)[0]
 
     connection.create_function(f"{name}_values", asked, ["VARCHAR"], "VARCHAR")
     connection.execute(f"CREATE OR REPLACE TEMP MACRO {name}(statement) AS TABLE FROM query({name}_values(statement))")
@@ -44,23 +47,19 @@ def register(connection: duckdb.DuckDBPyConnection, store: Store, name: str = "w
 def values_of(answer: SqlAnswer) -> str:
     """An answer as a query that has no other source than its own text.
 
-    >>> values_of(SqlAnswer({"source": ["o'hare"], "n": [None]}, {"n": {}}))
-    'SELECT * FROM (VALUES (\\'o\\'\\'hare\\'::VARCHAR, NULL::DOUBLE)) answer("source", "n")'
+    >>> values_of(SqlAnswer({"source": ["o'hare"], "n": [2.5]}))
+    'SELECT * FROM (VALUES (\\'o\\'\\'hare\\'::VARCHAR, 2.5::DOUBLE)) answer("source", "n")'
     """
     if len(answer) > MOST_ROWS:
         raise QuestionError(f"the answer has {len(answer):,} rows; at most {MOST_ROWS:,} go into a query: add a LIMIT")
-    types = [_type(column, measured=_is_measured(name, answer)) for name, column in answer.columns.items()]
-    names = ", ".join(_quoted(name, '"') for name in answer.columns)
-    rows = [f"({', '.join(map(_literal, row, types))})" for row in zip(*answer.columns.values(), strict=True)] or [
+    columns, floats = answer.table(), answer.floats
+    types = [_type(column, measured=name in floats) for name, column in columns.items()]
+    names = ", ".join(_quoted(name, '"') for name in columns)
+    rows = [f"({', '.join(map(_literal, row, types))})" for row in zip(*columns.values(), strict=True)] or [
         f"({', '.join(f'NULL::{kind}' for kind in types)})"
     ]
     found = f"SELECT * FROM (VALUES {', '.join(rows)}) answer({names})"
     return found if len(answer) else f"{found} WHERE false"
-
-
-def _is_measured(name: str, answer: SqlAnswer) -> bool:
-    """Whether a column is a number of an aggregate, or one of its limits."""
-    return name in answer.answers or name.removesuffix("_lower").removesuffix("_upper") in answer.answers
 
 
 def _type(column: Sequence[Any], *, measured: bool) -> str:

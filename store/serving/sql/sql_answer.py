@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MARKS: Final = ("having_undecided", "order_undecided", "too_wide")  # columns that say what the intervals leave open
 HAVING_UNDECIDED, ORDER_UNDECIDED, TOO_WIDE = MARKS
 _ENDS: Final = ("_lower", "_upper")
+_TOLD: Final = ("confidence", "family")  # of an aggregate, which tables without `answers` have as columns
+ENDS: Final = (*_ENDS, *(f"_{name}" for name in _TOLD))
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class SqlAnswer:
     columns: Mapping[str, Sequence[Any]]
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    of_now: bool = False  # the statement says now(): at another time it has another answer
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -49,20 +52,34 @@ class SqlAnswer:
             "notes": list(self.notes),
         }
 
+    def table(self) -> dict[str, Sequence[Any]]:
+        """The columns, and beside those of each aggregate its confidence and its family."""
+        found: dict[str, Sequence[Any]] = {}
+        for name, column in self.columns.items():
+            found[name] = column
+            measure = name.removesuffix(_ENDS[-1])
+            if measure != name and measure in self.answers:
+                found |= {f"{measure}_{told}": [self.answers[measure][told]] * len(self) for told in _TOLD}
+        return found
+
+    @property
+    def floats(self) -> set[str]:
+        """The columns that are numbers with fractions, also where none is known."""
+        return {f"{name}{end}" for name in self.answers for end in ("", *_ENDS, "_confidence")}
+
     def to_csv(self) -> str:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*self.columns.values(), strict=True))
+        columns = self.table()
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
         return out.getvalue()
 
     def to_arrow(self) -> pa.Table:
         import pyarrow as pa
 
-        floats = {f"{name}{end}" for name in self.answers for end in ("", *_ENDS)}
-        return pa.table(
-            {name: pa.array(values, pa.float64() if name in floats else None) for name, values in self.columns.items()}
-        )
+        kinds = dict.fromkeys(self.floats, pa.float64()) | {f"{name}_family": pa.string() for name in self.answers}
+        return pa.table({name: pa.array(values, kinds.get(name)) for name, values in self.table().items()})
 
     def to_pandas(self) -> pd.DataFrame:
         return self.to_arrow().to_pandas()

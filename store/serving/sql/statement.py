@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from sketches.records import dataclass
 from sketches.suggestions import did_you_mean
 from sketches.units import TimeUnit
 from sketches.vocabulary import COUNTINGS
-from store.serving.catalogue import StoredStream
+from store.serving.catalogue import StoredStream, check_known
 from store.serving.resolving import columns_of
 from store.serving.split_answer import SOURCE
 from store.serving.sql import clauses as clause
@@ -24,8 +23,9 @@ from store.serving.sql import values
 from store.serving.sql.aggregates import Aggregates, Measure
 from store.serving.sql.clauses import Clauses, Part
 from store.serving.sql.conditions import Condition, condition
-from store.serving.sql.sql_answer import MARKS
+from store.serving.sql.sql_answer import ENDS, MARKS
 from store.serving.sql.text import Text, only
+from store.serving.sql.values import Clock
 
 MOST_MEASURES: Final = 50
 MOST_TIMES: Final = 10_000  # of a series
@@ -104,11 +104,11 @@ def _one_stream(known: list[str]) -> str:
 class Reader:
     """Reads the clauses of one statement about one stream."""
 
-    def __init__(self, found: Clauses, stream: StoredStream, now: datetime) -> None:
-        self.text, self.clauses, self.stream, self.now = found.text, found, stream, now
+    def __init__(self, found: Clauses, stream: StoredStream, clock: Clock) -> None:
+        self.text, self.clauses, self.stream, self.clock = found.text, found, stream, clock
         self.unit: TimeUnit = stream.unit
         self.contract, confidence = self._contract()
-        asked = Aggregates(found.text, columns_of(stream), found.shares, {})
+        asked = Aggregates(found.text, columns_of(stream), found.shares, {}, list(stream.by_source))
         where = found.own.get(clause.WHERE)
         common: dict[str, Any] = {
             "decay": self._decay(),
@@ -176,7 +176,7 @@ class Reader:
             return None
         if clause.EVERY in self.clauses.own:
             raise self.text.refusal(self.clauses.own[clause.AS_OF].place, "EVERY … FROM … TO … says as of when")
-        return values.moment(self.text, node, self.unit, self.now)
+        return values.moment(self.text, node, self.unit, self.clock)
 
     def _counting(self) -> Any:
         part = self.clauses.own.get(clause.COUNTING)
@@ -211,6 +211,9 @@ class Reader:
                 raise self.text.refusal(word.start, f"expected {expected}, each in single quotes")
         if len(words) % 2 == 0:
             raise self.text.refusal(part.begin, f"expected {expected}")
+        for word in words[::2]:
+            with self.text.refusing(word.start):
+                check_known("source", word.text, list(self.stream.by_source))
         return tuple(word.text for word in words[::2])
 
     def _times(self) -> Ints | None:
@@ -228,7 +231,7 @@ class Reader:
         begin, end = words["FROM"], words["TO"]
         length = values.seconds(self.text, self.text.part(part.begin, begin.start, "a length of time"))
         ends = ((begin.end + 1, end.start), (end.end + 1, part.end))
-        start, stop = (values.moment(self.text, self.text.part(*one, "a time"), self.unit, self.now) for one in ends)
+        start, stop = (values.moment(self.text, self.text.part(*one, "a time"), self.unit, self.clock) for one in ends)
         step = round(length * self.unit.denominator / self.unit.numerator)
         if step < 1:
             raise self.text.refusal(part.begin, "this is shorter than the unit in which the stream counts time")
@@ -373,7 +376,7 @@ class Reader:
         taken = {*MARKS} | ({TIME, AS_OF} if found.times is not None else set())
         taken |= {found.key} if found.key is not None else set()
         for measure in found.measures[: found.shown]:
-            for name in (measure.name, f"{measure.name}_lower", f"{measure.name}_upper"):
+            for name in (measure.name, *(f"{measure.name}{end}" for end in ENDS)):
                 if name in taken:
                     place = self.places.get(measure.name, measure.place)
                     raise self.text.refusal(place, f"two columns are called {name}; name one of them by AS")

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from sketches.decay import Decay, parse_decay
 from sketches.durations import format_duration, format_number, parse_duration
+from sketches.errors import DecayError
 from sketches.event_rules import WHOLE_NUMBER
 from sketches.units import TimeUnit
 from sketches.vocabulary import EXAMPLES
@@ -30,6 +31,18 @@ _UNITS: Final = {
 _LENGTH: Final = "a length of time like INTERVAL 30 MINUTES"
 _MOMENT: Final = "a time: now(), '2026-01-31T12:00', or a whole number in the stream's unit"
 _DECAY: Final = "a decay like exp(half_life => INTERVAL 30 MINUTES), window(INTERVAL 1 DAY), or 'exp:half_life=30m'"
+
+
+class Clock:
+    """What now() means in a statement, and whether the statement asks for it."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self.asked = False
+
+    def read(self) -> datetime:
+        self.asked = True
+        return self._now
 
 
 def number(text: Text, node: exp.Expr) -> float:
@@ -61,13 +74,13 @@ def seconds(text: Text, node: exp.Expr) -> float:
         return parse_duration(f"{node.this.this}{short}")
 
 
-def moment(text: Text, node: exp.Expr, unit: TimeUnit, now: datetime) -> int:
+def moment(text: Text, node: exp.Expr, unit: TimeUnit, clock: Clock) -> int:
     """A time in units of the stream."""
     inner = node
     if isinstance(node, exp.Cast) and node.to.this in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE):
         inner = node.this  # TIMESTAMP '2026-01-31'
     if isinstance(inner, exp.Anonymous) and str(inner.this).lower() == "now" and not inner.expressions:
-        return read_moment("now", unit, now)
+        return read_moment("now", unit, clock.read())
     if isinstance(inner, exp.Neg) or (isinstance(inner, exp.Literal) and not inner.is_string):
         found = number(text, inner)
         if not isinstance(found, int):
@@ -89,11 +102,26 @@ def decay(text: Text, node: exp.Expr) -> Decay:
         case exp.Column(args={"this": exp.Identifier(this=str(name))}) if len(node.parts) == 1:
             spec = name.lower().replace("_", "-")
         case exp.Anonymous(this=str(name)):
-            spec = _spec(text, name.lower().replace("_", "-"), node)
+            return _called(text, name.lower().replace("_", "-"), node)
         case _:
             raise text.refusal(node, f"expected {_DECAY}")
     with text.refusing(node):
         return parse_decay(spec)
+
+
+def _called(text: Text, name: str, node: exp.Anonymous) -> Decay:
+    """The decay of a call; what is wrong with a setting is said at its word."""
+    spec = _spec(text, name, node)
+    try:
+        return parse_decay(spec)
+    except DecayError as error:
+        settings = {one.this.name for one in node.expressions if isinstance(one, exp.Kwarg)}
+        at = text.index(place := text.place(node))
+        for named in re.findall(r"\w+", str(error)):
+            if named in settings:
+                place = next(word.start for word in text.words[at:] if word.text == named)
+                break
+        raise text.refusal(place, str(error), DecayError) from None
 
 
 def _spec(text: Text, name: str, node: exp.Anonymous) -> str:

@@ -15,13 +15,14 @@ import jsonschema
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard.api import application
+from dashboard.api import answers, application
 from dashboard.api.answers import MOST_GROUPS, MOST_POINTS
 from dashboard.api.application import Doors, api
 from dashboard.api.launch import open_for
 from dashboard.api.questions import LONGEST, PARAMETERS
 from dashboard.door.roles import ROLE, Role
 from store import Store
+from store.serving.sql.limits import Limits
 from tests.support.dashboard_stores import CALLS, END, LATENCIES, PAGES
 from tests.support.paths import ROOT
 from tests.support.streams import START
@@ -303,3 +304,29 @@ def test_a_body_that_does_not_come_is_refused(
     scope = {"type": "http", "method": "POST", "path": "/api/v1/sql", "query_string": b"", "headers": headers}
     asyncio.run(client.app(scope | {"root_path": "", "http_version": "1.1"}, receive, send))
     assert answered[0]["status"] == status
+
+
+@pytest.mark.parametrize(("written", "kept"), [("now()", 0), ("now ()", 0), ("NOW(\n)", 0), ("'2030-01-01'", 1)])
+def test_an_answer_of_now_is_not_kept(small: Path, written: str, kept: int) -> None:
+    """However the statement says now()."""
+    store = Store(small)
+    doors = Doors(lambda _: store)
+    statement = f"SELECT count(*) FROM {CALLS} AS OF {written}"
+    assert TestClient(api(doors)).get("/api/v1/sql", params={"statement": statement}).status_code == 200
+    assert len(doors._recent._found) == kept
+
+
+def test_a_statement_with_too_large_an_answer_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its numbers before it is found, by its seconds amid of it, by its bytes before it is sent."""
+    times = "EVERY INTERVAL 1 SECOND FROM '2023-11-14T00:00' TO '2023-11-14T02:46:39'"
+    columns = ", ".join(f"count(*) AS n{at}" for at in range(50))
+    asked = {"statement": f"SELECT {columns} FROM {CALLS} {times}"}
+    found = client.get("/api/v1/sql", params=asked)
+    assert found.status_code == 422
+    assert "would have 1,510,000 numbers; at most 400,000" in found.json()["detail"]
+    monkeypatch.setattr(answers, "_LIMITS", Limits(seconds=-1.0))
+    found = client.get("/api/v1/sql", params={"statement": f"SELECT count(*) FROM {CALLS}"})
+    assert (found.status_code, "all that a statement may take" in found.json()["detail"]) == (422, True)
+    monkeypatch.setattr(application, "MOST_BYTES", 100)
+    found = client.get("/api/v1/streams")
+    assert (found.status_code, "bytes; at most 100 are sent" in found.json()["detail"]) == (422, True)

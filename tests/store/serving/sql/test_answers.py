@@ -16,6 +16,7 @@ import pytest
 import wane
 from sketches.errors import UnanswerableError
 from store.serving.store import Store
+from tests.support.wide_stores import requests
 
 ISSUE = """
 SELECT source, mean(bytes) AS loss, quantile(latency_ms, 0.9) FROM requests
@@ -132,17 +133,19 @@ def test_every_form_holds_the_same_table(store: Store, statement: str, capsys: p
     found = store.sql(statement)
     rows = [{name: plain(value) for name, value in row.items()} for row in found.rows()]
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["rows"] == rows
+    told = {f"{name}_{what}": one[what] for name, one in found.answers.items() for what in ("confidence", "family")}
+    whole = [row | told for row in rows]
     arrow = found.to_arrow()
-    assert [{name: plain(value) for name, value in row.items()} for row in arrow.to_pylist()] == rows
+    assert [{name: plain(value) for name, value in row.items()} for row in arrow.to_pylist()] == whole
     for name in found.answers:
         if name in found.columns:
             assert arrow.schema.field(name).type == pa.float64()
     frame = found.to_pandas()
     assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == list(found.columns)
+    assert list(frame.columns) == list(found.table())
     assert len(frame) == len(rows)
     written = list(csv.DictReader(io.StringIO(found.to_csv())))
-    assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == written
+    assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in whole] == written
     store_path = str(store.path)
     for form, expected in (("json", None), ("csv", found.to_csv())):
         assert wane.main(["sql", "--store", store_path, "--format", form, statement]) == 0
@@ -153,3 +156,32 @@ def test_every_form_holds_the_same_table(store: Store, statement: str, capsys: p
             assert printed == expected
     assert wane.main(["sql", "--store", store_path, statement]) == 0
     assert capsys.readouterr().out.splitlines() == list(found.lines())
+
+
+def test_columns_of_true_and_false_are_one_and_zero(store: Store) -> None:
+    """Sums, means, ranks and frequencies of them, as the page says."""
+    cached = requests().fields["cached"]
+    statement = "SELECT sum(cached), mean(cached), frequency(cached, true) AS yes, frequency(cached, FALSE) AS no"
+    (row,) = store.sql(f"{statement}, median(cached) FROM requests").rows()
+    for name, exact in {
+        "sum_cached": cached.sum(),
+        "mean_cached": cached.mean(),
+        "yes": cached.mean(),
+        "no": 1 - cached.mean(),
+        "median_cached": 0,
+    }.items():
+        assert row[f"{name}_lower"] <= exact <= row[f"{name}_upper"], name
+
+
+@pytest.mark.parametrize("statement", [GROUPED, f"{GROUPED} HAVING n > 1000000", "SELECT median(bytes) FROM requests"])
+def test_every_form_says_how_sure_and_by_which_family(store: Store, statement: str) -> None:
+    """CSV, Arrow and pandas have columns for it beside the limits, also where there is no row."""
+    found = store.sql(f"{statement} WITH CONFIDENCE 0.9")
+    written = list(csv.DictReader(io.StringIO(found.to_csv())))
+    arrow, frame = found.to_arrow(), found.to_pandas()
+    for name in found.answers:
+        assert arrow.schema.field(f"{name}_confidence").type == pa.float64()
+        assert arrow.schema.field(f"{name}_family").type == pa.string()
+        assert arrow[f"{name}_confidence"].to_pylist() == [0.9] * len(found)
+        assert arrow[f"{name}_family"].to_pylist() == list(frame[f"{name}_family"]) == ["sample"] * len(found)
+        assert [row[f"{name}_confidence"] for row in written] == ["0.9"] * len(found)

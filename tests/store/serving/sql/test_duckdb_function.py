@@ -30,7 +30,24 @@ def test_an_answer_is_a_table(session: duckdb.DuckDBPyConnection, store: Store) 
     found = session.execute("FROM wane($$" + statement + "$$)")
     names = [column[0] for column in found.description]
     expected = store.sql(statement)
-    assert [dict(zip(names, row, strict=True)) for row in found.fetchall()] == expected.rows()
+    told = {f"{name}_{what}": one[what] for name, one in expected.answers.items() for what in ("confidence", "family")}
+    assert [dict(zip(names, row, strict=True)) for row in found.fetchall()] == [row | told for row in expected.rows()]
+
+
+@pytest.mark.parametrize(
+    ("clause", "kept"),
+    [("AS OF now()", False), ("AS OF NOW (\n)", False), ("WHERE path = 'now()'", True), ("AS OF '2023-11-14'", True)],
+)
+def test_an_answer_of_now_is_never_one_of_before(
+    session: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, clause: str, kept: bool
+) -> None:
+    """However now() is written; a text that says now() is a text."""
+    asked: list[str] = []
+    real = Store.sql
+    monkeypatch.setattr(Store, "sql", lambda self, statement: (asked.append(statement), real(self, statement))[1])
+    for _ in range(3):
+        session.execute(f"FROM wane($$SELECT count(*) FROM requests {clause}$$)")
+    assert len(asked) == 1 if kept else len(asked) >= 3
 
 
 def test_it_joins_with_tables_of_the_session(session: duckdb.DuckDBPyConnection) -> None:
@@ -54,7 +71,7 @@ def test_what_wane_refuses_duckdb_says(session: duckdb.DuckDBPyConnection) -> No
 @pytest.mark.parametrize("text", HOSTILE)
 def test_texts_stay_texts(text: str) -> None:
     """Whatever a source is called."""
-    answer = SqlAnswer({"source": [text, None], "n": [1.5, None]}, {"n": {}})
+    answer = SqlAnswer({"source": [text, None], "n": [1.5, None]})
     with duckdb.connect() as connection:
         assert connection.execute(values_of(answer)).fetchall() == [(text, 1.5), (None, None)]
 
@@ -82,7 +99,7 @@ def test_columns_have_the_types_of_their_values(column: list[Any], kind: str) ->
 def test_an_answer_without_rows_is_a_table_without_rows() -> None:
     """Its columns are there."""
     with duckdb.connect() as connection:
-        found = connection.sql(values_of(SqlAnswer({"n": [], "source": []}, {"n": {}})))
+        found = connection.sql(values_of(SqlAnswer({"n": [], "source": []})))
         assert (found.columns, found.fetchall()) == (["n", "source"], [])
 
 

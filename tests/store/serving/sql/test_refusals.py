@@ -31,6 +31,13 @@ REFUSED = {  # the word at which it is refused
     f"{COUNT} GROUP BY path ORDER BY path NULLS FIRST": "NULLS",
     f"{COUNT} SOURCES ()": "(",
     f"{COUNT} SOURCES north": "north",
+    f"{COUNT} SOURCES 'nowhere'": "'nowhere'",
+    f"{COUNT} SOURCES ('api', 'nowhere')": "'nowhere'",
+    "SELECT inner_product('api', 'nowhere') FROM requests": "'nowhere'",
+    f"{COUNT} DECAY BY exp(half_life => 0)": "half_life",
+    f"{COUNT} DECAY BY exp(halflife => INTERVAL 5 MINUTES)": "halflife",
+    f"{COUNT} DECAY BY poly(alpha => 1, unit => INTERVAL 1 MINUTE, gamma => 3)": "gamma",
+    f"{COUNT} DECAY BY finite_exp(half_life => INTERVAL 30 MINUTES, floor => 2)": "floor",
     f"{COUNT} WINDOW INTERVAL 0 DAYS": "INTERVAL",
     f"{COUNT} WITH ERROR 0": "0",
     f"{COUNT}\0": "requests\\x00",
@@ -46,7 +53,8 @@ HUGE = ("(" * 100_000, f"{COUNT} WHERE {'(' * 100_000}", "a" * 1_000_000, "'\"" 
 def test_a_statement_is_refused_at_the_word_that_asks_it(store: Store, statement: str, word: str) -> None:
     with pytest.raises(WaneError, match="the statement is refused at character") as refused:
         store.sql(statement)
-    assert f", '{word}': " in str(refused.value)
+    quote = '"' if "'" in word else "'"
+    assert f", {quote}{word}{quote}: " in str(refused.value)
 
 
 @pytest.mark.parametrize("statement", HUGE)
