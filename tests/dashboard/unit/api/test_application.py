@@ -325,8 +325,8 @@ def test_a_statement_with_too_large_an_answer_is_refused(client: TestClient, mon
     assert found.status_code == 422
     assert "would have 1,510,000 numbers; at most 400,000" in found.json()["detail"]
     monkeypatch.setattr(answers, "_LIMITS", Limits(seconds=-1.0))
-    found = client.get("/api/v1/sql", params={"statement": f"SELECT count(*) FROM {CALLS}"})
+    found = client.get("/api/v1/sql", params={"statement": f"SELECT count(*) AS other FROM {CALLS}"})
     assert (found.status_code, "all that a statement may take" in found.json()["detail"]) == (422, True)
     monkeypatch.setattr(application, "MOST_BYTES", 100)
-    found = client.get("/api/v1/streams")
+    found = client.get("/api/v1/query", params={"stream": CALLS, "aggregate": "sum", "decay": "window:77s"})
     assert (found.status_code, "bytes; at most 100 are sent" in found.json()["detail"]) == (422, True)
