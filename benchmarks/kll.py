@@ -4,6 +4,7 @@
 
 Spark's own aggregate makes a sketch of each source and hour, `wane ingest` takes the table in, and quantiles are
 held against exact answers of all rows. `sample` and `qdigest` are built from the same rows, at about the same bytes.
+Rows are made and read a stretch of hours at a time; held for the exact answers are 16 bytes of each.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +36,7 @@ from store import Store
 HOUR = 3600
 DECAYS = ("none", "exp:half_life=7d", "exp:half_life=12h", "poly:alpha=1,unit=1h", "window:24h")
 PHIS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+STRETCHES = 24  # in which rows are made and read
 SETTINGS = """store = "wane.duckdb"
 [streams.latency]
 input = "table/*.parquet"
@@ -43,25 +48,43 @@ epsilon = 0.0133
 """
 
 
-def events(rows: int, sources: int, hours: int) -> dict[str, np.ndarray]:
-    """Latencies whose level changes from hour to hour and from site to site."""
+def events(rows: int, sources: int, hours: int) -> Iterator[Rows]:
+    """Latencies whose level changes from hour to hour and from site to site, in the order of hours."""
     rng = np.random.default_rng(22)
-    times, site = rng.integers(0, hours * HOUR, rows), rng.integers(0, sources, rows)
     level = rng.normal(0.0, 0.5, (sources, hours))
-    values = 1000.0 * np.exp(level[site, times // HOUR] + rng.normal(0.0, 1.0, rows))
-    return {"site": site, "t": times, "v": values}
+    edges = np.linspace(0, hours, min(STRETCHES, hours) + 1).astype(int)
+    for begin, end in pairwise(edges.tolist()):
+        size = rows * end // hours - rows * begin // hours
+        times = rng.integers(begin * HOUR, end * HOUR, size).astype(np.int32)
+        site = rng.integers(0, sources, size).astype(np.int32)
+        values = 1000.0 * np.exp(level[site, times // HOUR] + rng.normal(0.0, 1.0, size))
+        yield Rows(site, times, values)
 
 
-def tabled(folder: Path, rows: dict[str, np.ndarray]) -> float:
+class Rows(NamedTuple):
+    """Columns of events."""
+
+    site: np.ndarray
+    t: np.ndarray
+    v: np.ndarray
+
+    def events(self, first: int, which: np.ndarray | slice = slice(None)) -> Events:
+        """These rows, or some in an order of theirs; `first` is the number of the first row."""
+        return Events.of(np.arange(first, first + len(self.t))[which], self.t[which].astype(np.int64), self.v[which])
+
+
+def tabled(folder: Path, made: Iterator[Rows]) -> float:
     """Spark's aggregate of each site and hour as a Parquet table; the seconds that it took."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - takes seconds
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    columns = {"site": pa.array(rows["site"]).cast(pa.string()), "t": rows["t"], "v": rows["v"]}
-    pq.write_table(pa.table(columns), folder / "events.parquet")
+    (folder / "events").mkdir()
+    for number, rows in enumerate(made):
+        columns = {"site": pa.array(rows.site).cast(pa.string()), "t": rows.t, "v": rows.v}
+        pq.write_table(pa.table(columns), folder / f"events/{number:03d}.parquet")
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     begin = time.perf_counter()
-    spark.read.parquet(str(folder / "events.parquet")).createOrReplaceTempView("raw_events")
+    spark.read.parquet(str(folder / "events")).createOrReplaceTempView("raw_events")
     spark.sql(
         f"SELECT site, t - t % {HOUR} AS hour, kll_sketch_agg_double(v) AS kll FROM raw_events GROUP BY ALL"
     ).coalesce(2).write.parquet(str(folder / "table"))
@@ -73,17 +96,20 @@ def tabled(folder: Path, rows: dict[str, np.ndarray]) -> float:
 class Exact:
     """Exact quantiles and ranks of some rows under a decay."""
 
-    def __init__(self, rows: dict[str, np.ndarray], order: np.ndarray, now: int) -> None:
-        self.values, self.ages, self.site = (
-            rows["v"][order],
-            (now - rows["t"])[order].astype(float),
-            rows["site"][order],
-        )
+    def __init__(self, parts: Sequence[Rows], now: int) -> None:
+        self.site, times, self.values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(self.values)
+        self.site, self.values, self.ages = self.site[order], self.values[order], now - times[order]
 
     def shares(self, decay: str, site: int | None) -> tuple[np.ndarray, np.ndarray]:
         mine = slice(None) if site is None else self.site == site
-        summed = np.cumsum(parse_decay(decay)(self.ages[mine]))
-        return self.values[mine], summed / summed[-1]
+        ages, faded = self.ages[mine], parse_decay(decay)
+        summed = np.empty(len(ages))
+        for begin in range(0, len(ages), 1 << 20):
+            part = slice(begin, begin + (1 << 20))
+            summed[part] = np.cumsum(faded(ages[part].astype(float))) + (summed[begin - 1] if begin else 0.0)
+        summed /= summed[-1]
+        return self.values[mine], summed
 
 
 def rank_off(values: np.ndarray, shares: np.ndarray, value: float, phi: float) -> float:
@@ -93,14 +119,14 @@ def rank_off(values: np.ndarray, shares: np.ndarray, value: float, phi: float) -
     return max(low - phi, phi - high, 0.0)
 
 
-def measured(folder: Path, rows: dict[str, np.ndarray], sources: int, now: int) -> tuple[str, str]:
+def measured(folder: Path, made: Callable[[], Iterator[Rows]], sources: int, now: int) -> tuple[str, str]:
     """The answers of the taken-in table against exact ones, of all sites and of each; and beside other families."""
     store = Store(folder / "wane.duckdb")
-    truth = Exact(rows, np.argsort(rows["v"]), now)
+    truth = Exact(list(made()), now)
     stored = sum(len(payload) for payload in payloads(folder / "wane.duckdb"))
     others = {
-        "sample": sample_of(rows, stored),
-        "qdigest": digests_of(rows, stored),
+        "sample": sample_of(made, stored),
+        "qdigest": digests_of(made, stored),
     }
     lines, peers = [], []
     for decay in DECAYS:
@@ -136,25 +162,29 @@ def payloads(path: Path) -> list[bytes]:
     return [data for (*_, family), data in stored(path, "latency").items() if family == "kll"]
 
 
-def sample_of(rows: dict[str, np.ndarray], most: int) -> tuple[Sample, int]:
+def sample_of(made: Callable[[], Iterator[Rows]], most: int) -> tuple[Sample, int]:
     """The sample of all rows with the least error that takes no more bytes."""
-    everything = Events.of(np.arange(len(rows["t"])), rows["t"], rows["v"])
     for epsilon in (0.004, 0.008, 0.016, 0.03, 0.06, 0.1):
-        found = Sample.build(everything, epsilon=epsilon, detail=16)
+        found, first = Sample.build(Events.of([], []), epsilon=epsilon, detail=16), 0
+        for rows in made():
+            found = found.merge(Sample.build(rows.events(first), epsilon=epsilon, detail=16))
+            first += len(rows.t)
         if (size := found.nbytes) <= most:
             break
     return found, size
 
 
-def digests_of(rows: dict[str, np.ndarray], most: int) -> tuple[object, int]:
+def digests_of(made: Callable[[], Iterator[Rows]], most: int) -> tuple[object, int]:
     """A q-digest of each site and hour, with the least error that takes no more bytes, or the greatest there is."""
-    hours = rows["t"] // HOUR
-    group = rows["site"] * (int(hours.max()) + 1) + hours
-    order = np.argsort(group, kind="stable")
-    bounds = np.concatenate(([0], np.flatnonzero(np.diff(group[order])) + 1, [len(order)]))
-    placed = Events.of(order, rows["t"][order], rows["v"][order])
     for epsilon in (0.1, 0.2, 0.4, 0.9):
-        found = QDigest.payloads(placed, bounds, epsilon=epsilon, span=HOUR)
+        found, first = [], 0
+        for rows in made():
+            hours = rows.t // HOUR
+            group = rows.site * (int(hours.max()) + 1) + hours
+            order = np.argsort(group, kind="stable")
+            bounds = np.concatenate(([0], np.flatnonzero(np.diff(group[order])) + 1, [len(order)]))
+            found += QDigest.payloads(rows.events(first, order), bounds, epsilon=epsilon, span=HOUR)
+            first += len(rows.t)
         if sum(map(len, found)) <= most:
             break
     return QDigest.askable([QDigest.from_bytes(one) for one in found]), sum(map(len, found))
@@ -167,10 +197,13 @@ def main() -> None:
     parser.add_argument("--hours", type=int, default=720)
     parser.add_argument("--publish", action="store_true", help="write the section of docs/benchmarks.md")
     options = parser.parse_args()
-    rows = events(options.rows, options.sources, options.hours)
+
+    def rows() -> Iterator[Rows]:
+        return events(options.rows, options.sources, options.hours)
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = tabled(folder, rows)
+        made = tabled(folder, rows())
         (folder / "wane.toml").write_text(SETTINGS)
         begin = time.perf_counter()
         summary = run(read_settings(folder / "wane.toml"), RunOptions(engine="local"), Progress(quiet=True))

@@ -122,7 +122,8 @@ def promised(held: dict[str, Rows]) -> str:
                 shown = f"{100 * max(widths):.1f}%", f"{100 * max(off):.1f}%", f"{outside} of {len(widths)}"
                 found.append((name, decay, way, *shown, sketch.blocks, f"{sketch.nbytes / 1e3:,.0f}"))
     header = ("stream", "decay", "commits", "widest interval", "largest error", "outside", "blocks", "kB")
-    said = f"Sums and counts over v ≥ τ at six quantiles τ from 5% to 99.99%, ε = {EPSILON}, of a fifth of the events."
+    said = f"Sums and counts over v ≥ τ at six quantiles τ from 5% to 99.99%, ε = {EPSILON}, of a fifth of the events"
+    said += f" ({len(held['heavy tail'].t):,} of the generated streams)."
     return f"{said}\n\n" + table(header, found)
 
 

@@ -32,9 +32,8 @@ class Division(DividedDigest):
     of this, in any order.
 
     Not bounded: the relative error of sums over few matching events; decays that fall faster, or may do so for events
-    older than `history`; times before the newest
-    event, where long blocks are in doubt; quotients, which are means over v ≥ tau and shares of what satisfies a
-    predicate. Rows that come twice count twice.
+    older than `history`; times before the newest event, where long blocks are in doubt; quotients, which are means over
+    v ≥ tau and shares of what satisfies a predicate. Rows that come twice count twice.
 
     Memory: 2·ln(f(0)/f(T))/ln √(1 + ε) blocks of O(log U/ε) ranges at the most, for a time T. Decays that would take
     more than 8,192 blocks over the history are refused.

@@ -31,12 +31,11 @@ class Wbmh(DividedDigest):
     time: less than ε where f is slower. Merging keeps all of this, in any order, and late events do not widen it.
 
     Not bounded: ranges with two ends, such as low ≤ v < high, and thresholds that are quantiles, whose intervals are
-    measured on the answer; decays that fall faster, or may do so beyond `history`; times before the newest
-    event, where long blocks are in doubt. Rows
-    that come twice count twice. Text values are refused.
+    measured on the answer; decays that fall faster, or may do so beyond `history`; times before the newest event, where
+    long blocks are in doubt. Rows that come twice count twice. Text values are refused.
 
     Memory: with β = ln(f(0)/f(T))/ln √(1 + ε) for a time T, at most 2β blocks of O(log(n)/ε) ranges of values: ε = 0.1
-    and poly:alpha=1,unit=1m keep 220 blocks of 30 days. Decays with β above 4,096 over the history are refused.
+    and poly:alpha=1,unit=1m keep 323 blocks of 30 days. Decays with β above 4,096 over the history are refused.
 
     >>> from sketches import Events, Question
     >>> events = Events.of(ids=range(5000), times=range(5000), values=[i % 1000 for i in range(5000)])
