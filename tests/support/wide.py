@@ -250,6 +250,10 @@ def _variance(wide: Wide | _Some, question: Question, f: Any, about: Any) -> flo
     return float((np.square(values - mean) * f[which]).sum() / f[which].sum())
 
 
+def _stddev(wide: Wide | _Some, question: Question, f: Any, about: Any) -> float:
+    return float(np.sqrt(_variance(wide, question, f, about)))
+
+
 def _count(wide: Wide | _Some, question: Question, f: Any, about: Any) -> float:
     return float(f[about].sum())
 
@@ -285,6 +289,7 @@ _ANSWERS: dict[str, Callable[[Wide | _Some, Question, Any, Any], float]] = {
     "mean": _mean,
     "count": _count,
     "variance": _variance,
+    "stddev": _stddev,
     "ratio": _ratio_of_sums,
     "selectivity": _share,
     "frequency": _share,
@@ -347,9 +352,9 @@ def _random_question(wide: Wide, rng: np.random.Generator, grouped: bool) -> Que
     number = str(rng.choice(wide.numbers))
     common: dict[str, Any] = {"as_of": as_of, "where": where}
     kinds = ["ratio", "sum", "mean", "count", "median", "quantile", "tau", "selectivity"]
-    kinds += [] if grouped else ["variance", "threshold", "share", "frequency"]
+    kinds += ["variance", "stddev"] if grouped else ["variance", "stddev", "threshold", "share", "frequency"]
     match str(rng.choice(kinds)):
-        case "sum" | "mean" | "variance" as aggregate:
+        case "sum" | "mean" | "variance" | "stddev" as aggregate:
             return Question(aggregate, decay, of=number, **common)
         case "ratio":
             measures = rng.choice([*wide.numbers, "events"], 2, replace=False)

@@ -7,12 +7,13 @@ of the mean bounds. A tenth of the error probability goes to that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
-from sketches.arrays import Flags, Floats
+from sketches.arrays import Flags, Floats, Rows
 from sketches.events import Kind
 from sketches.question import Question
 from sketches.sampling.estimation.counting_rows import CountingRows
@@ -23,17 +24,26 @@ from sketches.sampling.estimation.ratios import mean_of_sums
 
 _FOR_THE_MEAN: Final = 0.1  # of the error probability
 _ROUNDING: Final = 1e-12
+Asked = TypeVar("Asked", bound=Inquiry)
 
 
 def variance(inquiry: Inquiry) -> Estimates:
     """At all as-of times; NaN where nothing counts, and what the values allow as its limits."""
-    found, scale = _spread(inquiry)
+    return squared(*_spread(inquiry))
+
+
+def stddev(inquiry: Inquiry) -> Estimates:
+    return rooted(*_spread(inquiry))
+
+
+def squared(found: Estimates, scale: float) -> Estimates:
+    """The variance of values in a range of this length, from that in units of its square."""
     with np.errstate(over="ignore"):
         return _times(found, scale**2)
 
 
-def stddev(inquiry: Inquiry) -> Estimates:
-    found, scale = _spread(inquiry)
+def rooted(found: Estimates, scale: float) -> Estimates:
+    """The standard deviation, likewise."""
     roots = Estimates(np.sqrt(found.value), np.sqrt(found.lower), np.sqrt(found.upper), found.used)
     return _times(roots, scale)
 
@@ -44,6 +54,12 @@ def _times(found: Estimates, factor: float | Floats) -> Estimates:
 
 def _spread(inquiry: Inquiry) -> tuple[Estimates, float]:
     """The variance in units of the square of the range of all values, and that range."""
+    asked, scale = of_range(inquiry)
+    return Estimates.joined([_around_the_mean(some) for some in asked.in_parts()]), scale
+
+
+def of_range(inquiry: Asked) -> tuple[Asked, float]:
+    """The question for the mean of what is asked of in units of the range of all values, and that range."""
     sample = _measured(inquiry)
     base = sample.least_value
     scale = (sample.greatest_value - base) or 1.0
@@ -52,24 +68,34 @@ def _spread(inquiry: Inquiry) -> tuple[Estimates, float]:
     numbers = sample.values.astype(np.float64) / scale - base / scale
     sample = replace(sample, values=numbers, kind=Kind.FLOAT, least_value=0.0, greatest_value=1.0)
     question = Question("mean", inquiry.decay, of="value", counting=inquiry.question.counting)
-    asked = replace(inquiry, sample=sample, question=question, everything=None, unrestricted=None)
-    return Estimates.joined([_around_the_mean(some) for some in asked.in_parts()]), scale
+    return replace(inquiry, sample=sample, question=question, everything=None, unrestricted=None), scale
 
 
 def _around_the_mean(inquiry: Inquiry) -> Estimates:
     """The variance of values between 0 and 1."""
-    missed, numbers, counting = (
-        1.0 - inquiry.confidence,
-        inquiry.sample.values,
-        CountingRows.of(inquiry.sample, inquiry),
-    )
-    values = numbers[counting.rows]
-    mean, _ = _mean(replace(inquiry, confidence=1.0 - _FOR_THE_MEAN * missed), counting, values)
+    counting = CountingRows.of(inquiry.sample, inquiry)
+
+    def mean_of(values: Floats, confidence: float) -> tuple[Estimates, Flags]:
+        return _mean(replace(inquiry, confidence=confidence), counting, values)
+
+    return around_the_mean(mean_of, inquiry.sample.values[counting.rows], counting.at, inquiry.confidence)
+
+
+def around_the_mean(
+    mean_of: Callable[[Floats, float], tuple[Estimates, Flags]], values: Floats, at: Rows, confidence: float
+) -> Estimates:
+    """The variance of values between 0 and 1 at each time, or of each group.
+
+    `mean_of` gives the means of one number a row at a confidence, and whether they are exact; `at` is each row's time
+    or group.
+    """
+    missed = 1.0 - confidence
+    mean, _ = mean_of(values, 1.0 - _FOR_THE_MEAN * missed)
     there = np.isfinite(mean.value)
     middle = np.where(there, mean.value, 0.0)
     furthest = np.square(np.maximum(middle, 1.0 - middle))
-    squared = np.square(values - middle[counting.at]) / furthest[counting.at]
-    found, exact = _mean(replace(inquiry, confidence=1.0 - (1.0 - _FOR_THE_MEAN) * missed), counting, squared)
+    squared = np.square(values - middle[at]) / furthest[at]
+    found, exact = mean_of(squared, 1.0 - (1.0 - _FOR_THE_MEAN) * missed)
     found = _times(found, furthest)
     off = np.square(np.maximum(mean.upper - middle, middle - mean.lower))
     lower = np.where(exact, found.value, np.maximum(found.lower - off, 0.0) * (1.0 - _ROUNDING))

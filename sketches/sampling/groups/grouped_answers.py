@@ -17,6 +17,7 @@ from sketches.sampling.estimation.inquiry import Estimates
 from sketches.sampling.estimation.ratios import mean_of_sums
 from sketches.sampling.groups.grouped_inquiry import GroupedInquiry
 from sketches.sampling.groups.grouped_quantiles import grouped_quantiles
+from sketches.sampling.groups.grouped_spread import grouped_stddev, grouped_variance
 from sketches.sampling.groups.leaned_groups import leaned_means, leaned_sums
 
 _FAINT: Final = 1e-120  # a sum below it has a square with few digits or none: nothing is said of a mean over it
@@ -108,6 +109,8 @@ _ESTIMATORS: Final[dict[str, Callable[[GroupedInquiry], Estimates]]] = {
     "sum": _sum,
     "count": _count,
     "mean": _mean,
+    "variance": grouped_variance,
+    "stddev": grouped_stddev,
     "ratio": ratio,
     "selectivity": share,
     "rank": share,

@@ -99,6 +99,30 @@ def test_the_intervals_of_all_groups_hold_together() -> None:
     assert not tally.too_many(0.05)
 
 
+@pytest.mark.parametrize("aggregate", ["variance", "stddev"])
+@pytest.mark.parametrize("of", ["size_kb", "weight", "value"])
+def test_variances_of_groups_are_exact_or_hold_together(aggregate: str, of: str) -> None:
+    """Of a field, the weight and the value: exact where all is kept; thinned, all groups of 60 splits hold together."""
+    wide = requests(3, 2_000)
+    question = Question(aggregate, "exp:half_life=50000s", as_of=SPAN, of=of)
+    for by in ("path", "cached"):
+        split = Sample.by_field(sampled(wide).askable_sample, by).answer(question)
+        for group, value, lower, upper in zip(split.names, split.value, split.lower, split.upper, strict=True):
+            truth = wide.exact_by(question, by)[group]
+            assert (value, lower, upper) == (pytest.approx(truth), pytest.approx(truth), pytest.approx(truth))
+    missed = 0
+    for seed in range(30):
+        wide = requests(seed % 3 + 400, 6_000)
+        askable = sampled(wide, epsilon=0.3, detail=1, seed=seed).askable_sample
+        for by in ("path", "status"):
+            split, truths = Sample.by_field(askable, by).answer(question), wide.exact_by(question, by)
+            missed += not all(
+                holds(truths[group], lower, upper)
+                for group, lower, upper in zip(split.names, split.lower, split.upper, strict=True)
+            )
+    assert missed <= 7  # of 60 at 95%
+
+
 def test_groups_are_exact_where_everything_is_kept() -> None:
     """By text, numbers, true and false, with those of which the field is missing as a group of their own."""
     wide = requests(2, 2_000)
