@@ -1,6 +1,7 @@
 """How often the intervals of answers that lean on exact totals miss, and how wide they are.
 
-    python -m benchmarks.leaned [--seeds 1000] [--first 0] [--kinds ...] [--every] [--field] [--publish]
+    python -m benchmarks.leaned [--seeds 1000] [--first 0] [--kinds ...] [--decays ...] [--every] [--field]
+        [--publish]
 
 Cells of a kind of stream, a question, a decay, a selection of sources, how repeats are taken, few or many as-of times
 together, and a time; every trial has fresh events and a fresh seed (`tests/support/leaned.py`). `--publish` writes the
@@ -20,7 +21,7 @@ import numpy as np
 
 from benchmarks.report import publish, table
 from benchmarks.thinned import HEAD, grouped, verdict, worst
-from tests.support.leaned import EPSILON, EVENTS, KINDS, Cell, Widths, asked_of, asked_of_field, count
+from tests.support.leaned import DECAYS, EPSILON, EVENTS, KINDS, Cell, Widths, asked_of, asked_of_field, count
 
 EXPLAINED = (
     "Ten days, four sources; two fifths of the events in three hours of the seventh day, a fifth in the first six "
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=EVENTS, help="of each trial")
     parser.add_argument("--epsilon", type=float, default=EPSILON)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), help="kinds of streams")
+    parser.add_argument("--decays", nargs="*", default=list(DECAYS), help="decays that are asked for")
     parser.add_argument("--every", action="store_true", help="every question of every kind of stream")
     parser.add_argument("--field", action="store_true", help="ask about some values of a field")
     parser.add_argument("--publish", action="store_true", help="write the section of docs/accuracy.md")
@@ -92,6 +94,7 @@ def main() -> None:
     cells: dict[Cell, Widths] = {}
     for kind in options.kinds:
         asked = asked_of_field(kind) if options.field else asked_of(kind, every=options.every)
+        asked = [one for one in asked if one.decay in options.decays]
         found = count(kind, asked, seeds, events=options.events, epsilon=options.epsilon)
         missed, trials = (sum(getattr(one, name) for one in found.values()) for name in ("missed", "trials"))
         print(f"{kind}: {missed} of {trials:,} missed in {len(found)} cells", file=sys.stderr, flush=True)

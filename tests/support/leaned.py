@@ -56,6 +56,7 @@ EVENTS: Final = 12_000
 EPSILON: Final = 0.15
 _LOOKED_AT: Final = 3  # trials in which answers are compared with those that do not lean
 TIMES_ASKED: Final = {"few": np.array(list(MOMENTS.values())), "many": _MANY}
+_LAST_DIGITS: Final = 1e-12  # of the exact answer, which is added up in floats, too
 _BELOW, _LOW, _HIGH, _COMMON, _SCARCE, _RARE = 0.5, 0.2, 0.6, 0.7, 0.9, 0.99  # shares of values that lie below
 QUESTIONS: Final[Mapping[str, dict[str, Any]]] = {  # what is of values is given as a share of them
     "sum": {"aggregate": "sum"},
@@ -426,7 +427,7 @@ def _without_totals(askable: AskableSample) -> AskableSample:
 def _see(counted: Widths, found: Series, at: int, truth: float) -> None:
     if np.isnan(truth):
         return
-    lower, upper, slack = float(found.lower[at]), float(found.upper[at]), 1e-9 * abs(truth)
+    lower, upper, slack = float(found.lower[at]), float(found.upper[at]), _LAST_DIGITS * abs(truth)
     counted.trials += 1
     counted.missed += not lower - slack <= truth <= upper + slack
     counted.above += truth > upper + slack

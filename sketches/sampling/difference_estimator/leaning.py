@@ -188,8 +188,7 @@ class Leaning:
     def _in_windows(self, oldest: int, as_of: Ints) -> tuple[LeanedSums, PlainSums]:
         """The same where each event counts once up to the oldest age, and not at all from there on."""
         windows = self.in_windows.windows(as_of, oldest)
-        left = self.in_windows.residuals(windows)
-        whole = np.stack([self.in_windows.added(held, windows) for held in self.held], axis=1)
+        left, whole, between, masses = self.in_windows.sums(windows)
         tree = self.rows.tree
         first, steps = tree.depths[tree.slices], windows.steps()
         steps = steps._replace(nodes=steps.nodes + first)
@@ -199,20 +198,17 @@ class Leaning:
         there = unknown | self.filled[of_slices]
         for most, columns in zip(self.left.of_f(ones, ones, self.beta * ones, unknown), sides, strict=True):
             for number, largest in enumerate(self.largest):
-                between = self.in_windows.greatest(np.where(there, most, 0.0) * largest[of_slices], windows)
-                np.maximum(columns[:, number], between, out=columns[:, number])
+                inner = self.in_windows.greatest(np.where(there, most, 0.0) * largest[of_slices], windows)
+                np.maximum(columns[:, number], inner, out=columns[:, number])
         least, most = self._certain(steps, len(as_of))
         if np.isfinite(most).all():
-            between = self.in_windows.added(self.held[0], windows._replace(heights=np.zeros_like(windows.heights)))
-            least, most = least + between * (1.0 - ROUNDING), most + between * (1.0 + ROUNDING)
-        touched = windows._replace(heights=(windows.heights > 0.0).astype(np.float64))
-        rounding = ROUNDING * np.stack([self.in_windows.added(mass, touched) for mass in self.masses], axis=1)
-        sums = LeanedSums(whole + left.sums, left.off + rounding, *sides, left.covariances, least, most)
+            least, most = least + between[:, 0] * (1.0 - ROUNDING), most + between[:, 0] * (1.0 + ROUNDING)
+        sums = LeanedSums(whole + left.sums, left.off + ROUNDING * masses, *sides, left.covariances, least, most)
         return sums, PlainSums(left.certain, left.sampled, left.spreads, left.off)
 
     @cached_property
     def in_windows(self) -> RowsInWindows:
-        return RowsInWindows(self.rows)
+        return RowsInWindows(self.rows, self.held, self.masses)
 
     def _leaned(self, steps: Steps, left: Residuals, times: int) -> LeanedSums:
         whole, masses = (

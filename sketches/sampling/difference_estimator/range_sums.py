@@ -29,29 +29,26 @@ class RangeSums:
 
     @cached_property
     def _levels(self) -> list[Floats]:
-        """The columns, and from each the sums of so many neighbours, as long as these are more than a few."""
+        """The columns, and from each the sums of so many neighbours, as long as these are more than a few; and a 0 at
+        the end of all."""
         levels = [self.columns]
         while (count := levels[-1].shape[1]) >= _FAN_OUT:
             levels.append(np.add.reduceat(levels[-1], np.arange(0, count, _FAN_OUT), axis=1))
-        return levels
+        return [np.append(level, np.zeros((len(level), 1)), axis=1) for level in levels]
 
     def between(self, first: Rows, last: Rows) -> Floats:
         """The sums from each first row to before the last, with an axis of columns first."""
-        found = np.zeros((len(self.columns), *first.shape))
-        last = np.maximum(first, last)
+        shape, first, last = first.shape, first.ravel(), np.maximum(first, last).ravel()
+        found, ranges = np.zeros((len(self.columns), len(first))), np.arange(len(first))
         for level in self._levels:
             begin, end = -(-first // _FAN_OUT), last // _FAN_OUT  # of the sums of neighbours that lie inside
             until = np.minimum(begin * _FAN_OUT, last)
-            found += _few(level, first, until)
-            found += _few(level, np.maximum(end * _FAN_OUT, until), last)
-            first, last = begin, np.maximum(begin, end)
-        return found
-
-
-def _few(columns: Floats, first: Rows, last: Rows) -> Floats:
-    """The sums over ranges of fewer rows than make one sum of neighbours."""
-    if not columns.shape[1]:
-        return np.zeros((len(columns), *first.shape))
-    rows = first[..., None] + _WITHIN
-    inside = rows < last[..., None]
-    return np.asarray(np.where(inside, columns.take(np.where(inside, rows, 0), axis=1), 0.0).sum(axis=-1))
+            starts = np.stack([first, np.maximum(end * _FAN_OUT, until)], axis=1)[:, :, None]
+            rows, stops = starts + _WITHIN, np.stack([until, last], axis=1)[:, :, None]
+            rows = np.where(rows < stops, rows, level.shape[1] - 1).reshape(len(first), 2 * _FAN_OUT)
+            found[:, ranges] += level.take(rows, axis=1).sum(axis=2)
+            left = np.flatnonzero(begin < end)
+            first, last, ranges = begin[left], end[left], ranges[left]
+            if not len(left):
+                break
+        return found.reshape(len(found), *shape)

@@ -8,6 +8,7 @@ the part of such a slice that is in the window.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ _ENDS: Final = 2
 
 class Windows(NamedTuple):
     """The windows of some as-of times: of the slices at both ends (first axis) the number, which rows of it are inside
-    and g; where the slices between them begin and end; and all rows inside."""
+    and g; and where the slices between them begin and end."""
 
     slices: Rows
     first: Rows
@@ -31,7 +32,6 @@ class Windows(NamedTuple):
     heights: Floats
     whole: Flags  # whether all of the slice is inside
     inner: tuple[Rows, Rows]
-    rows: tuple[Rows, Rows]
 
     def steps(self) -> Steps:
         """The slices at the ends, as `SliceTree.cover` has them, numbered among slices."""
@@ -41,11 +41,23 @@ class Windows(NamedTuple):
         return Steps(times, self.slices[some], self.heights[some], newest, self.whole[some].astype(np.float64))
 
 
+class InWindows(NamedTuple):
+    """What is left in some windows, and the totals beside it by quantity: g times those of all slices, those of slices
+    between the ends, and all that was added up for them, at the ends of whole slices."""
+
+    residuals: Residuals
+    whole: Floats
+    between: Floats
+    masses: Floats
+
+
 @dataclass(frozen=True)
 class RowsInWindows:
-    """The same rows as `LeanRows`, for windows alone."""
+    """The same rows as `LeanRows`, for windows alone, and the totals of all slices and groups of them."""
 
     rows: LeanRows
+    held: Floats
+    masses: Floats
 
     @cached_property
     def edges(self) -> Ints:
@@ -59,11 +71,18 @@ class RowsInWindows:
         return np.searchsorted(self.rows.tree.times, self.edges)
 
     @cached_property
-    def _sums(self) -> list[RangeSums]:
-        """Those of what `LeanRows` adds up of rows, by kind."""
-        rows = self.rows
-        none = np.empty((0, len(rows.tree.times)))
-        return [RangeSums(np.stack(kind) if kind else none) for kind in rows._columns(slice(None))]
+    def _row_sums(self) -> RangeSums:
+        """Those of what `LeanRows` adds up of rows."""
+        return RangeSums(np.stack([column for kind in self.rows._columns(slice(None)) for column in kind]))
+
+    @cached_property
+    def _slice_sums(self) -> RangeSums:
+        """Those of the same and of what else is added up of slices."""
+        tree, rows = self.rows.tree, self.rows
+        own = slice(tree.depths[tree.slices], tree.steps)
+        of_rows = self._row_sums.between(self._row_edges[:-1], self._row_edges[1:])
+        of_nodes = (*rows.counts, *rows.besides, *self.held, *self.masses)
+        return RangeSums(np.concatenate([of_rows, np.stack([column[own] for column in of_nodes])]))
 
     def windows(self, as_of: Ints, oldest: int) -> Windows:
         """Those that hold ages up to the oldest."""
@@ -81,34 +100,35 @@ class RowsInWindows:
         last = np.stack([np.minimum(rows[1], self._row_edges[low + 1]), rows[1]])
         covered, lengths = stops - starts, np.diff(edges)[slices]
         inner = low + 1, np.maximum(high, low + 1)
-        return Windows(slices, first, last, covered / lengths, covered == lengths, inner, rows)
+        return Windows(slices, first, last, covered / lengths, covered == lengths, inner)
 
-    def residuals(self, windows: Windows) -> Residuals:
-        """What is left at all as-of times."""
-        heights = windows.heights
-        certain, sampled, products, mixed = self._sums
-        of_certain, of_sampled, spreads = (kind.between(*windows.rows) for kind in (certain, sampled, products))
-        sums = of_certain + of_sampled
-        for number, mass in enumerate(self.rows.counts):
-            sums[number] -= self.added(mass, windows)
-        inside, outside = self._at_ends(products, windows)
-        left = (np.square(1.0 - heights) * inside + np.square(heights) * outside).sum(axis=1)
-        inside, outside = self._at_ends(mixed, windows)
-        left[: len(inside)] += (heights * ((1.0 - heights) * inside - heights * outside)).sum(axis=1)
-        for number, lost in enumerate(self.rows.besides):
-            left[number] += self.added(lost, windows, squared=True)
-        for number, (one, other) in enumerate(self.rows.pairs):
+    def sums(self, windows: Windows) -> InWindows:
+        """What is in the windows of all as-of times."""
+        rows, heights, sums = self.rows, windows.heights, self._slice_sums
+        inner, ends = sums.between(*windows.inner), sums.columns.take(windows.slices, axis=1)
+        inside, outside = self._at_ends(windows)
+        number, pairs = rows.quantities, len(rows.pairs)
+        of_rows, counts, besides, held, masses = _parted(len(inside), number, len(rows.besides), number, number)
+        in_all = inner[of_rows] + inside.sum(axis=1)
+        certain, sampled, spreads, _ = _parted(number, number, pairs, len(inside) - 2 * number - pairs)
+        products, mixed = slice(spreads.start, spreads.stop), slice(spreads.stop, None)
+        squared = np.square(heights)
+        left = (np.square(1.0 - heights) * inside[products] + squared * outside[products]).sum(axis=1)
+        cut = heights * ((1.0 - heights) * inside[mixed] - heights * outside[mixed])
+        left[: len(cut)] += cut.sum(axis=1)
+        left[: len(rows.besides)] += inner[besides] + (squared * ends[besides]).sum(axis=1)
+        for at, (one, other) in enumerate(rows.pairs):
             if one == other:
-                np.maximum(left[number], 0.0, out=left[number])
-        nothing = np.zeros_like(sums)
-        return Residuals(*(column.T for column in (sums, left, of_certain, of_sampled, spreads, nothing)))
-
-    def added(self, of_nodes: Floats, windows: Windows, *, squared: bool = False) -> Floats:
-        """What slices hold, g times each (or g² times), by as-of time; of all slices and groups of them."""
-        own = self._of_slices(of_nodes)
-        heights = np.square(windows.heights) if squared else windows.heights
-        inner = RangeSums(own[None]).between(*windows.inner)[0]
-        return np.asarray((heights * own[windows.slices]).sum(axis=0) + inner)
+                np.maximum(left[at], 0.0, out=left[at])
+        counted = inner[counts] + (heights * ends[counts]).sum(axis=1)
+        parts = in_all[certain], in_all[sampled]
+        residuals = (parts[0] + parts[1] - counted, left, *parts, in_all[spreads], np.zeros_like(counted))
+        return InWindows(
+            Residuals(*(column.T for column in residuals)),
+            (inner[held] + (heights * ends[held]).sum(axis=1)).T,
+            inner[held].T,
+            (inner[masses] + ((heights > 0.0) * ends[masses]).sum(axis=1)).T,
+        )
 
     def greatest(self, of_slices: Floats, windows: Windows) -> Floats:
         """The greatest of slices between the ends, and 0, by as-of time."""
@@ -116,15 +136,15 @@ class RowsInWindows:
         found = np.maximum.reduceat(np.append(of_slices, 0.0), pairs.ravel())[::_ENDS]
         return np.where(pairs[:, 1] > pairs[:, 0], np.maximum(found, 0.0), 0.0)
 
-    def _of_slices(self, of_nodes: Floats) -> Floats:
-        """Of slices alone."""
-        tree = self.rows.tree
-        return of_nodes[tree.depths[tree.slices] : tree.steps]
-
-    def _at_ends(self, sums: RangeSums, windows: Windows) -> tuple[Floats, Floats]:
+    def _at_ends(self, windows: Windows) -> tuple[Floats, Floats]:
         """Of the rows of the slices at the ends: of those inside the window, and of the others."""
         begin, end = self._row_edges[windows.slices], self._row_edges[windows.slices + 1]
-        before, inside, behind = (
-            sums.between(*rows) for rows in ((begin, windows.first), (windows.first, windows.last), (windows.last, end))
-        )
+        first, last = (begin, windows.first, windows.last), (windows.first, windows.last, end)
+        before, inside, behind = np.moveaxis(self._row_sums.between(np.stack(first), np.stack(last)), 1, 0)
         return inside, before + behind
+
+
+def _parted(*sizes: int) -> list[slice]:
+    """Parts of so many, one after the other."""
+    ends = list(accumulate(sizes))
+    return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
