@@ -4,9 +4,10 @@
 
 Generates the events day by day (30 days, sources of unequal size), samples them as ingest does, commits the sample to a
 store, and inserts the events into a DuckDB table that is sorted by time. The peer runs with 2 threads on warm data, in
-the same process. Both sides take turns, so that a busy machine disturbs both alike, and the medians of some turns
-count. Each of our turns has a decay that was not asked before. Needs 2 GB of disk for 34 million rows; `--publish`
-writes a section of docs/benchmarks.md. What is generated in `--kept` stays there, and is used again.
+the same process. A second store holds a tenth as many events: how answers grow. Both sides take turns, so that a busy
+machine disturbs both alike, and the medians of some turns count. Each of our turns has a decay that was not asked
+before. Needs 2 GB of disk for 34 million rows; `--publish` writes a section of docs/benchmarks.md. What is generated in
+`--kept` stays there, and is used again.
 """
 
 from __future__ import annotations
@@ -205,6 +206,11 @@ def built_in(folder: Path, events: int, sources: int) -> Built:
     return built
 
 
+def sizes_of(events: int) -> tuple[tuple[str, int], tuple[str, int]]:
+    """The folder and the size of what is asked, and of a tenth of it."""
+    return (".", events), ("tenth", events // 10)
+
+
 def peer_of(built: Built) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(str(built.database), read_only=True, config={"threads": 2, "memory_limit": "4GB"})
 
@@ -292,7 +298,24 @@ def ranked_row(built: Built, store: Store, peer: duckdb.DuckDBPyConnection) -> t
     return row(asked, *times, f"{inside} of {len(truth)}")
 
 
-def report(built: Built) -> str:
+def growth_rows(built: Built, tenth: Built, turns: int = 15) -> list[tuple[object, ...]]:
+    """Each answer from the store and from one of a tenth of the events, in turn."""
+    stores = Store(tenth.store), Store(built.store)
+    rows = []
+    for asked in ANSWERS:
+        for store in stores:
+            store.ask(STREAM, asked.question(next(STEPS)))
+        taken = [
+            [timed(lambda store=store, asked=asked: store.ask(STREAM, asked.question(next(STEPS)))) for store in stores]
+            for _ in range(turns)
+        ]
+        few, many = (statistics.median(times) for times in zip(*taken, strict=True))
+        say(f"{asked.name}: {few * 1e3:.2f} ms of a tenth, {many * 1e3:.2f} ms")
+        rows.append((asked.name, f"{few * 1e3:.2f}", f"{many * 1e3:.2f}", f"{many / few:.2f}"))
+    return rows
+
+
+def report(built: Built, tenth: Built) -> str:
     with peer_of(built) as peer:
         store = Store(built.store)
         store.ask(STREAM, EXPONENTIAL_SUM.question())
@@ -300,12 +323,15 @@ def report(built: Built) -> str:
         answers = table(("answer", *head), answer_rows(built, store, peer))
         series = table((f"series of {POINTS} points", *head), series_rows(built, store, peer))
         ranked = table(("by source", *head), [ranked_row(built, store, peer)])
+    sizes = (f"{one.events:,} events, {one.kept:,} kept, ms" for one in (tenth, built))
+    growth = table(("answer", *sizes, "growth"), growth_rows(built, tenth))
     return (
         f"{built.events:,} generated events over {DAYS} days and {len(built.names)} sources, of which {built.kept:,} "
         f"are kept (ε = δ = 0.05), against DuckDB {duckdb.__version__} over the same events as a native table sorted "
         "by time, 2 threads, warm; medians of turns that alternate. No event occurs twice, so exact SQL is spared the "
         f"search for duplicates.\n\n{answers}\n\nExact SQL is a query a point; but for windows of sums it was asked at "
-        f"{FEW_POINTS} points, and its time scaled up to all.\n\n{series}\n\n{ranked}"
+        f"{FEW_POINTS} points, and its time scaled up to all.\n\n{series}\n\n{ranked}\n\n"
+        f"From a tenth of the events to all of them (asked: at most 1.5 times as long), in turn.\n\n{growth}"
     )
 
 
@@ -319,7 +345,8 @@ def main() -> None:
     chosen = options.parse_args()
     command = f"python -m benchmarks.query --rows {chosen.rows}"
     with tempfile.TemporaryDirectory(prefix="wane-query-", dir=chosen.folder) as folder:
-        text = report(built_in(Path(chosen.kept or folder), chosen.rows, chosen.sources))
+        kept = Path(chosen.kept or folder)
+        text = report(*(built_in(kept / name, rows, chosen.sources) for name, rows in sizes_of(chosen.rows)))
     if chosen.publish:
         publish("benchmarks.md", "Questions to a store", command, text)
     else:

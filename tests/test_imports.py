@@ -30,7 +30,10 @@ HEAVY = ASKING | {
     "sqlglot",
     "datasketches",
 }
-COMMANDS = ("ingest", "query", "sql", "info", "compact", "forget", "dashboard", "serve", "demo", "decay", "site")
+COMMANDS = (
+    *("ingest", "query", "sql", "info", "compact", "forget", "merge", "export", "dashboard", "serve", "demo", "decay"),
+    *("site", "site check", "site sync", "site status", "board", "board export", "board check"),
+)
 QUESTIONS = {
     "mean": ("--aggregate", "mean", "--decay", "exp:half_life=30m"),
     "median of a source": ("--aggregate", "median", "--decay", "window:1h", "--source", "north"),
@@ -109,6 +112,15 @@ def test_sql_loads_its_reader_besides(path: Path) -> None:
 def test_info_loads_what_asking_loads(path: Path) -> None:
     """It looks at every sketch, and needs the families that are stored."""
     assert loaded("info", "--store", str(path)) <= ASKING
+
+
+def test_sites_load_arrow_to_write_and_nothing_of_the_dashboard(path: Path, tmp_path: Path) -> None:
+    """`wane export` and `wane merge` read and write rows; a merge that finds nothing new writes none."""
+    file, centre = str(tmp_path / "site.wane"), str(tmp_path / "centre.duckdb")
+    writing = ASKING | {"duckdb", "pyarrow"}
+    assert loaded("export", "--store", str(path), "--to", file) <= writing
+    assert loaded("merge", centre, file) <= writing
+    assert loaded("merge", centre, file) <= ASKING
 
 
 def test_a_decay_is_shown_with_numpy_alone() -> None:
