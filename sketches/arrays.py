@@ -63,6 +63,11 @@ def stable_order(column: Column) -> Rows:
     return np.sort(above << bits | np.arange(len(column))) & ((1 << bits) - 1)
 
 
+def all_once(column: Ints) -> bool:
+    """Whether this is a column of ones that takes no memory: `numpy.broadcast_to` of a 1."""
+    return column.strides == (0,) and len(column) > 0 and int(column[0]) == 1
+
+
 def apart(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """Limits moved apart where whole numbers have more digits than floats: then each stands for its neighbours too.
 

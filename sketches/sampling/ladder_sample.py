@@ -101,7 +101,7 @@ def _poisson_sample(
         weights=rows.weights,
         design_weights=1.0 / probability,
         exclusion_probabilities=1.0 - probability,
-        copy_numbers=np.zeros(len(rows), np.int16),
+        copy_numbers=np.broadcast_to(np.int16(0), len(rows)),
         strata=Strata.joined(strata),
         unit=parameters.unit,
         kind=kind,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,12 +52,13 @@ def _sums_above(inquiry: Inquiry, coefficients: Coefficients, taus: Floats) -> S
     factors = factors[sample.by_value]
     rows_below = places(sample.values[sample.by_value], taus)
 
-    def above(columns: Floats, by: Floats) -> Floats:
+    def above(columns: Sequence[Floats], by: Floats) -> Floats:
         sums = np.zeros((len(sample) + 1, len(columns)))
-        sums[:-1] = np.cumsum((columns.take(sample.by_value, axis=1) * by)[:, ::-1], axis=1)[:, ::-1].T
+        for at, column in enumerate(columns):
+            sums[:-1, at] = np.cumsum((column[sample.by_value] * by)[::-1])[::-1]
         return sums[rows_below]
 
-    used = above(np.ones((1, len(sample))), (factors > 0).astype(np.float64))[:, 0].astype(np.int64)
+    used = above([np.ones(len(sample))], (factors > 0).astype(np.float64))[:, 0].astype(np.int64)
     squares = above(coefficients.squared, np.square(factors))
     return Sums(above(coefficients.linear, factors), squares, used)
 

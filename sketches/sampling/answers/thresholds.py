@@ -116,7 +116,9 @@ def ranked_above(
     sample, phi = inquiry.sample, inquiry.question.phi
     assert phi is not None
     masses, (values, smallest, greatest) = sample.weight_coefficients, sample.summed
-    decayed = np.concatenate([masses.linear * factors, masses.squared * np.square(factors)])[:, order]
+    squares = np.square(factors)
+    columns = [*(one * factors for one in masses.linear), *(one * squares for one in masses.squared)]
+    decayed = np.stack([column[order] for column in columns])
     own = sample.measures is None  # what is ranked is what lies above the threshold
     groups = len(bounds) - 1
     ends = np.full(groups, smallest), np.full(groups, greatest)

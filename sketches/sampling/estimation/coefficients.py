@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -20,15 +21,15 @@ class Coefficients:
     """What is summed over rows sorted by time: each of `linear` times f, each of `squared` times f²."""
 
     times: Ints
-    linear: Floats  # a row for each sum, a column for each row of the sample
-    squared: Floats
+    linear: Sequence[Floats]  # for each sum a number of each row of the sample
+    squared: Sequence[Floats]
 
     @cached_property
     def tree(self) -> TimeTree:
         return TimeTree(self.times, _LEAF)
 
     @cached_property
-    def kinds(self) -> tuple[tuple[Floats, list[Floats]], tuple[Floats, list[Floats]]]:
+    def kinds(self) -> tuple[tuple[Sequence[Floats], list[Floats]], tuple[Sequence[Floats], list[Floats]]]:
         """Both, each with its weights in chunks of all sizes, which serve every decay."""
         every = self.tree.weights([*self.linear, *self.squared])
         sums = len(self.linear)
@@ -38,7 +39,7 @@ class Coefficients:
     @cached_property
     def whole(self) -> Floats:
         """The sums of `linear` without decay."""
-        return np.asarray(self.linear.sum(axis=1))
+        return np.array([column.sum() for column in self.linear])
 
     def rows(self, which: Rows) -> Coefficients:
         """Those of some rows. The latest two results, of a part and of the rest, are remembered, because the next
@@ -46,7 +47,8 @@ class Coefficients:
         for known, coefficients in self._latest:
             if known is which:
                 return coefficients
-        found = Coefficients(self.times[which], self.linear.take(which, axis=1), self.squared.take(which, axis=1))
+        linear, squared = ([column[which] for column in kind] for kind in (self.linear, self.squared))
+        found = Coefficients(self.times[which], linear, squared)
         self._latest[:] = [(which, found), *self._latest[:1]]
         return found
 

@@ -96,8 +96,9 @@ def sums_by_row(coefficients: Coefficients, factors: Sequence[DecayFactors], cho
     used = np.zeros(len(factors), np.int64)
     for at, one in enumerate(factors):
         counting, decayed = (one.rows, one.factors) if chosen is None else _of_some(one, chosen[one.rows])
-        linear[at] = np.einsum("kn,n->k", coefficients.linear[:, counting], decayed)
-        squared[at] = np.einsum("kn,n->k", coefficients.squared[:, counting], np.square(decayed))
+        linear[at] = [np.einsum("n,n->", column[counting], decayed) for column in coefficients.linear]
+        squares = np.square(decayed)
+        squared[at] = [np.einsum("n,n->", column[counting], squares) for column in coefficients.squared]
         used[at] = np.count_nonzero(decayed)
     return Sums(linear, squared, used)
 

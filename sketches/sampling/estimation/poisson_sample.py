@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.arrays import Column, Floats, Ints, Rows, Words, stable_order
+from sketches.arrays import Column, Floats, Ints, Rows, Words, all_once, stable_order
 from sketches.events import Kind, Labels
 from sketches.fields import Fields, Known
 from sketches.predicate import Predicate, Range
@@ -64,6 +64,7 @@ class PoissonSample:
     fields: Fields = field(default_factory=Fields.none)
     known: Known = field(default_factory=dict)  # of the fields of all events that this is a sample of
     measures: Measures | None = None  # what is summed or averaged where that is not the value
+    origin: PoissonSample | None = None  # the same rows with other weights
     codes: Rows | None = None  # the number of each row's group, where groups are asked one beside the other
 
     def __len__(self) -> int:
@@ -86,6 +87,7 @@ class PoissonSample:
             ),
             least_weight=1,
             greatest_weight=1,
+            origin=self,
         )
 
     @cached_property
@@ -96,7 +98,7 @@ class PoissonSample:
         strata, most = self.strata, self.most_rows
         return replace(
             self,
-            weights=self.weights * self.counts,
+            weights=self.weights if most == 1 else self.weights * self.counts,
             own_weights=self.event_weights,
             strata=replace(
                 strata,
@@ -105,6 +107,7 @@ class PoissonSample:
             ),
             greatest_weight=self.greatest_weight * most,
             counts_rows=True,
+            origin=self,
         )
 
     @property
@@ -112,7 +115,7 @@ class PoissonSample:
         """The weight of each event, however often it counts."""
         return self.weights if self.own_weights is None else self.own_weights
 
-    @property
+    @cached_property
     def most_rows(self) -> int:
         """How often that kept event came that came most often."""
         return 1 if self.counts is None else int(self.counts.max(initial=1))
@@ -120,13 +123,22 @@ class PoissonSample:
     @property
     def times_counted(self) -> Ints:
         """How often each event counts."""
-        if self.counts_rows and self.counts is not None:
+        if self.counts_rows and self.counts is not None and self.most_rows > 1:
             return self.counts.astype(np.int64)
-        return np.ones(len(self), np.int64)
+        return np.broadcast_to(np.int64(1), len(self))
 
     @cached_property
     def value_classes(self) -> Ints:
-        return classes_of(self.values)
+        return classes_of(self.values) if self._same_rows is None else self._same_rows.value_classes
+
+    @property
+    def _same_rows(self) -> PoissonSample | None:
+        """The sample that this one was made of with other weights: what does not depend on them is kept there."""
+        same = self.origin
+        if same is None or same.times is not self.times or same.values is not self.values:
+            return None
+        alike = same.exclusion_probabilities is self.exclusion_probabilities
+        return same if alike and same.design_weights is self.design_weights else None
 
     @cached_property
     def leanings(self) -> Recent[Any]:
@@ -172,6 +184,7 @@ class PoissonSample:
             fields=self.fields.take(rows, len(times)),
             measures=None if self.measures is None else self.measures.take(rows),
             totals=None,
+            origin=None,
         )
 
     def since(self, begin: int) -> PoissonSample:
@@ -199,21 +212,27 @@ class PoissonSample:
     @cached_property
     def expanded_weights(self) -> Floats:
         """w/π: what each row adds to an undecayed weighted sum."""
-        return self.weights * self.design_weights
+        return self.design_weights if all_once(self.weights) else self.weights * self.design_weights
 
     @cached_property
     def expanded_events(self) -> Floats:
         """1/π, or how often an event came over π: what each row adds to an undecayed count."""
-        return self.times_counted * self.design_weights if self.counts_rows else self.design_weights
+        one_each = not self.counts_rows or self.most_rows == 1
+        return self.design_weights if one_each else self.times_counted * self.design_weights
 
     @cached_property
     def weight_coefficients(self) -> Coefficients:
         """For Σ w·f: the part that was kept with certainty, the part that was sampled, and the variance."""
+        if self.expanded_weights is self.expanded_events:
+            return self.count_coefficients
         return self._coefficients(self.expanded_weights)
 
     @cached_property
     def count_coefficients(self) -> Coefficients:
         """The same for Σ f."""
+        same = self._same_rows
+        if same is not None and same.expanded_events is self.expanded_events:
+            return same.count_coefficients
         return self._coefficients(self.expanded_events)
 
     @cached_property
@@ -224,8 +243,8 @@ class PoissonSample:
     @cached_property
     def repeat_coefficients(self) -> Coefficients:
         """Those of Σ f over events, then those over their rows, then their covariance."""
-        counts = 1.0 if self.counts is None else self.counts
-        return self.quotient_coefficients(self.design_weights, self.design_weights * counts)
+        rows = self.design_weights if self.counts is None or self.most_rows == 1 else self.design_weights * self.counts
+        return self.quotient_coefficients(self.design_weights, rows)
 
     def value_coefficients(self, sign: int, scale: float) -> Coefficients:
         """For Σ w·v·f over the values of one sign, as positive numbers in units of `scale`."""
@@ -251,22 +270,24 @@ class PoissonSample:
     def _coefficients(self, expanded: Floats) -> Coefficients:
         certain = np.where(self.exclusion_probabilities == 0.0, expanded, 0.0)
         variance = np.square(expanded) * self.exclusion_probabilities
-        return Coefficients(self.times, np.stack([certain, expanded - certain]), np.stack([variance]))
+        return Coefficients(self.times, (certain, expanded - certain), (variance,))
 
     def quotient_coefficients(self, expanded: Floats, divisor: Floats) -> Coefficients:
         """Those of a quotient: of its top, of its bottom, and their covariance."""
-        top, bottom = self._coefficients(expanded), self._coefficients(divisor)
-        covariance = expanded * divisor * self.exclusion_probabilities
-        return Coefficients(
-            self.times,
-            np.concatenate([top.linear, bottom.linear]),
-            np.concatenate([top.squared, bottom.squared, [covariance]]),
-        )
+        top, bottom = self._known_coefficients(expanded), self._known_coefficients(divisor)
+        (covariance,) = top.squared if expanded is divisor else (expanded * divisor * self.exclusion_probabilities,)
+        return Coefficients(self.times, (*top.linear, *bottom.linear), (*top.squared, *bottom.squared, covariance))
+
+    def _known_coefficients(self, expanded: Floats) -> Coefficients:
+        """Those that are kept already, where these are the weights or the events."""
+        if expanded is self.expanded_weights:
+            return self.weight_coefficients
+        return self.count_coefficients if expanded is self.expanded_events else self._coefficients(expanded)
 
     @cached_property
     def by_value(self) -> Rows:
         """Row numbers in the order of values."""
-        return stable_order(self.values)
+        return stable_order(self.values) if self._same_rows is None else self._same_rows.by_value
 
     @cached_property
     def by_summed(self) -> Rows:
@@ -291,11 +312,12 @@ class PoissonSample:
 
     @cached_property
     def sorted_values(self) -> Floats:
-        return self.values[self.by_value].astype(np.float64)
+        same = self._same_rows
+        return self.values[self.by_value].astype(np.float64) if same is None else same.sorted_values
 
     @cached_property
     def times_by_value(self) -> Ints:
-        return self.times[self.by_value]
+        return self.times[self.by_value] if self._same_rows is None else self._same_rows.times_by_value
 
     @cached_property
     def coefficients_by_value(self) -> Floats:
@@ -304,7 +326,7 @@ class PoissonSample:
 
     def _in_order(self, order: Rows) -> Floats:
         of_weight = self.weight_coefficients
-        return np.concatenate([one.take(order, axis=1) for one in (of_weight.linear, of_weight.squared)])
+        return np.stack([column[order] for column in (*of_weight.linear, *of_weight.squared)])
 
     def blocks(self, stride: int) -> NDArray[np.int32]:
         """For each row the number of its block, where every `stride` rows in the order of values are one block."""

@@ -8,6 +8,7 @@ as-of time lies, are added row by row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -45,7 +46,7 @@ class BlockSums:
 class _Kind(NamedTuple):
     """Some coefficients, and what the rows of each cell weigh, in chunks of each size."""
 
-    columns: Floats
+    columns: Sequence[Floats]
     cells: list[Floats]  # a line for each chunk and age, a column for each sum and block
     plain: list[Floats]  # the same of all ages together, a line for each chunk
 
@@ -69,7 +70,7 @@ class ValueGrid:
         """What is multiplied with f, and what with f²."""
         return self._kind(self.coefficients.linear), self._kind(self.coefficients.squared)
 
-    def _kind(self, columns: Floats) -> _Kind:
+    def _kind(self, columns: Sequence[Floats]) -> _Kind:
         cells = np.empty((len(self.tree.levels[-1].oldest), NODES, len(columns), self.blocks))
         for these, rows, by_power in self.tree.by_power():
             length, chunks = rows.stop - rows.start, these.stop - these.start

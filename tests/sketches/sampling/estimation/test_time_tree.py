@@ -24,7 +24,7 @@ def coefficients(rows: int, seed: int = 1, *, heavy: bool = False, span: int = 9
     masses = rng.exponential(1.0, rows) * (10.0 ** rng.integers(0, 12, rows) if heavy else 1.0)
     certain = rng.random(rows) < 0.5
     linear = np.stack([np.where(certain, masses, 0.0), np.where(certain, 0.0, masses)])
-    return Coefficients(times, linear, np.square(linear[1:]))
+    return Coefficients(times, [*linear], [*np.square(linear[1:])])
 
 
 @pytest.mark.parametrize("spec", [*DECAYS, *JUMPS, STEPS])
@@ -55,7 +55,7 @@ def test_weights_of_all_sizes_hold_every_row() -> None:
         nodes = summed.times[-1] - level.newest + level.lengths * np.linspace(0, 1, NODES)[:, None]
         for power in range(NODES):
             scaled = np.einsum("jc,cjk->k", (nodes / 9_000) ** power, weights)
-            np.testing.assert_allclose(scaled, summed.linear @ (ages / 9_000) ** power, rtol=1e-12)
+            np.testing.assert_allclose(scaled, np.stack(summed.linear) @ (ages / 9_000) ** power, rtol=1e-12)
 
 
 def test_rows_at_one_time_are_one_chunk() -> None:
