@@ -21,6 +21,7 @@ Limits = tuple[Floats, Floats, Floats]  # value, lower and upper limit, one entr
 _Number = TypeVar("_Number", bound=np.generic)
 _HALF: Final = 0.5
 _ROOM: Final = 62  # bits of a whole number
+_REUSED: Final = 31 << 20  # bytes
 _ONE_THREAD: Final = 1 << 18  # products of a matrix product that numpy's library does not deal out to threads
 
 
@@ -115,6 +116,15 @@ def ranges(starts: Rows, stops: Rows) -> tuple[Rows, Rows]:
     which = np.repeat(np.arange(len(lengths)), lengths)
     before = np.cumsum(lengths) - lengths
     return np.arange(len(which)) + (starts - before)[which], which
+
+
+def reuse_freed_memory() -> None:
+    """Have columns that are freed used again for the next ones, where the C library is glibc; elsewhere it does nothing.
+
+    Else each column of some megabytes would be mapped anew and cleared page by page, which takes as long as computing
+    it. glibc stops that for sizes up to those of which one was freed once, and at most 32 MB.
+    """
+    np.empty(_REUSED, np.uint8)  # is freed at once, and never touched
 
 
 def product(left: Floats, right: Floats) -> Floats:

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,8 +41,6 @@ from sketches.site_parts import SitePart
 from sketches.sketches_of_others import TakenIn
 from sketches.splittable import Splittable
 from sketches.vocabulary import NO_RATES, ONE_SHARE
-
-_BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
 
 class Scope(StrEnum):
@@ -163,10 +161,9 @@ class Askable(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """One epoch of the chosen sources in a family's own form, and about how many bytes it takes in memory."""
+    """One epoch of the chosen sources in a family's own form."""
 
     content: Any
-    nbytes: int
 
 
 class Sketch(Askable, SitePart, TakenIn, TakesBack):
@@ -361,8 +358,7 @@ class Sketch(Askable, SitePart, TakenIn, TakesBack):
     @classmethod
     def gather(cls, sketches: Sequence[Self]) -> Gathered:
         """One epoch of several sources, as it is held in memory until the store changes."""
-        together = (cls.union(sketches),) if cls.merged_to_answer else tuple(sketches)
-        return Gathered(together, _BYTES_A_ROW * sum(sketch.kept for sketch in together))
+        return Gathered((cls.union(sketches),) if cls.merged_to_answer else tuple(sketches))
 
     @classmethod
     def side_by_side(cls, epochs: Sequence[Gathered]) -> Askable:

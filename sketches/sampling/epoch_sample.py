@@ -142,7 +142,7 @@ class EpochSample(Sketch):
     def gather(cls, sketches: Sequence[EpochSample]) -> Gathered:
         """The union of the sources. It keeps more rows than one sketch, to be accurate, but not all, to be fast."""
         merged = cls.union(sketches, capacities=ANSWER_CAPACITIES) if len(sketches) > 1 else sketches[0]
-        return Gathered(merged.askable_sample, 64 * merged.kept)
+        return Gathered(merged.askable_sample)
 
     @classmethod
     def side_by_side(cls, epochs: Sequence[Gathered]) -> AskableSample:

@@ -6,7 +6,7 @@ The family says how: it gathers the sketches of an epoch's sources, and then sta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from sketches.records import dataclass
 from sketches.registry import FAMILIES, family_of, load
 from store.database import connected
 from store.engine import duckdb
+from store.held_bytes import held_bytes
 from store.keys import WHOLE_STREAM, Epoch, is_in_parts, scope_of
 from store.serving.catalogue import Catalogue, Gap, StoredStream, catalogue_in
 from store.serving.stream_sketches import StreamSketch, read_stream_sketch
@@ -47,9 +48,19 @@ class Selection:
 
     @property
     def nbytes(self) -> int:
-        """About what is held in memory: rows with their design weights, once per epoch and once side by side."""
-        whole = 0 if self.whole is None else self.whole.nbytes
-        return sum(loaded.nbytes for loaded in self.slots.values()) * 2 + whole
+        """What it holds in memory now, with all that was kept for further questions."""
+        return held_bytes(self.parts)
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        return self.slots, self.whole, self.askable
+
+    def bare(self) -> Selection:
+        """The same without what was made of it to answer questions, which costs the next one some arithmetic."""
+        if self.whole is None:
+            return self
+        self.whole.forget_split()
+        return replace(self, askable=None)
 
     @property
     def gaps(self) -> list[Gap]:
@@ -70,10 +81,6 @@ class _Loaded:
     gathered: Gathered | None  # None: no sketch could be read
     gaps: tuple[Gap, ...]
     stored: int
-
-    @property
-    def nbytes(self) -> int:
-        return 0 if self.gathered is None else self.gathered.nbytes
 
 
 def as_of_then(selection: Selection, moment: int) -> Askable:
@@ -118,6 +125,11 @@ class StreamSketches:
             sketch = read_stream_sketch(connection, catalogue.stream(stream), family, before)
         self._held[stream, family] = _Written.of(catalogue, stream, family), sketch
         return sketch, catalogue
+
+    def keep_only(self, streams: Set[tuple[str, str]]) -> None:
+        """Forget the sketches of other streams and families."""
+        for key in self._held.keys() - streams:
+            del self._held[key]
 
 
 def refresh(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sketches.arrays import reuse_freed_memory
 from sketches.errors import QuestionError, UnanswerableError
 from sketches.estimate import Curve, Group, Series
 from sketches.events import Kind
@@ -70,6 +71,7 @@ class Store:
     def __init__(self, path: str | Path, *, memory: int = MEMORY, wait: float = WAIT) -> None:
         self.path = Path(path)
         self._wait = wait
+        reuse_freed_memory()
         self._reads: Reads = CachedReads(self.path, memory, wait)
 
     def opened_to(self, streams: Set[str]) -> Store:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from sketches.splittable import Splittable
 from store.engine import duckdb
 from store.keys import WHOLE_STREAM, Epoch, Span
 from store.serving.catalogue import Gap, StoredStream
-
-_BYTES_A_ROW: Final = 64  # about what a kept row takes in memory once it can be asked
 
 
 class _Segment(NamedTuple):
@@ -77,7 +75,7 @@ class StreamSketch:
         before = family_of(self.family).earlier
         assert before is not None
         epochs = [before.gather(sketches) for _, sketches in sorted(by_epoch.items())]
-        return before.side_by_side([*(Gathered(one, 0) for one in found), *epochs])
+        return before.side_by_side([*(Gathered(one) for one in found), *epochs])
 
     def by_source(self, sources: tuple[str, ...], repeats: Repeats) -> Splittable:
         """What answers for each of these sources at once; kept for the next question."""
@@ -95,11 +93,9 @@ class StreamSketch:
     def _split(self) -> Recent[Splittable]:
         return Recent(kept=1)
 
-    @property
-    def nbytes(self) -> int:
-        """About what it takes in memory."""
-        kept = 0 if self.sketch is None else self.sketch.kept
-        return _BYTES_A_ROW * (kept + sum(sketch.kept for _, sketch in self.earlier))
+    def forget_split(self) -> None:
+        """Give up what was kept for the next question by source."""
+        vars(self).pop("_split", None)
 
 
 def read_stream_sketch(

@@ -8,12 +8,20 @@ store: generations are counted anew by a store that was made anew, and again by 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from sketches.events import Kind
+from store.held_bytes import held_bytes
 from store.serving.catalogue import Catalogue, read_catalogue
 from store.serving.selection import Selection, StreamSketches, kind_of_values, refresh
+
+_LOOK: Final = 1.0  # second at least between two looks at how much memory is held
+_LOOKING: Final = 50.0  # as long as a look took, at least
 
 Key = tuple[str, tuple[str, ...], str]  # stream, sources, family
 
@@ -23,7 +31,8 @@ class CachedReads:
 
     def __init__(self, path: Path, memory: int, wait: float) -> None:
         self._path = path
-        self._memory = memory  # bytes of merged sketches
+        self._memory = memory  # bytes of merged sketches, and of what is made of them to answer questions
+        self._next_look = 0.0  # when that is looked at next
         self._wait = wait
         # the file's signature when the catalogue was read, None where it may have changed meanwhile
         self._catalogue: tuple[tuple[object, ...] | None, Catalogue | None] = (None, None)
@@ -55,6 +64,8 @@ class CachedReads:
         """The sketches of some sources in one family, up to date, and the catalogue of their commit."""
         held = self._held(key)
         if held is not None and held.is_of(catalogue):
+            if time.monotonic() >= self._next_look:
+                self._make_room(key)
             return held, catalogue
         with self._reading:
             held = self._held(key) or Selection(*key)
@@ -71,12 +82,34 @@ class CachedReads:
             return self.selections.get(key)
 
     def _keep(self, key: Key, selection: Selection) -> None:
-        """Forget the selections asked longest ago until the rest fits; the one just asked always stays."""
         with self._lock:
             self.selections[key] = selection
             self.selections.move_to_end(key)
-            while len(self.selections) > 1 and sum(one.nbytes for one in self.selections.values()) > self._memory:
-                self.selections.popitem(last=False)
+        self._make_room(key)
+
+    def _make_room(self, key: Key) -> None:
+        """Give up, until the rest fits, what was made to answer questions, of the selections asked longest ago first,
+        then these selections themselves. The one just asked is given up last, and never as it was read.
+
+        To look takes a while where there are many sketches: it is done again after fifty times as long.
+        """
+        with self._lock:
+            began = time.monotonic()
+            steps: list[Callable[[], object]] = [
+                *(partial(self._strip, one) for one in self.selections if one != key),
+                *(partial(self.selections.pop, one) for one in self.selections if one != key),
+                partial(self._strip, key),
+            ]
+            for step in steps:
+                if held_bytes(one.parts for one in self.selections.values()) <= self._memory:
+                    break
+                step()
+            self._stream_sketches.keep_only({(stream, family) for stream, _, family in self.selections})
+            now = time.monotonic()
+            self._next_look = now + max(_LOOK, _LOOKING * (now - began))
+
+    def _strip(self, key: Key) -> None:
+        self.selections[key] = self.selections[key].bare()
 
     def kind(self, catalogue: Catalogue, stream: str) -> tuple[Kind | None, Catalogue]:
         """What the values of a stream are, None where no sketch knows, and the catalogue of the commit that says so."""
