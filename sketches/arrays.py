@@ -119,7 +119,7 @@ def ranges(starts: Rows, stops: Rows) -> tuple[Rows, Rows]:
 
 
 def reuse_freed_memory() -> None:
-    """Have columns that are freed used again for the next ones, where the C library is glibc; elsewhere it does nothing.
+    """Have columns that are freed used again for the next ones, where the C library is glibc; else nothing changes.
 
     Else each column of some megabytes would be mapped anew and cleared page by page, which takes as long as computing
     it. glibc stops that for sizes up to those of which one was freed once, and at most 32 MB.
