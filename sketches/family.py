@@ -29,6 +29,7 @@ from sketches.errors import CorruptError, EventError, UnanswerableError
 from sketches.estimate import Curve, Estimate, Series, SplitSeries
 from sketches.event_rules import Repeats
 from sketches.events import Events, Extremes, Kind
+from sketches.fading import Fades
 from sketches.fields import KnownField
 from sketches.monitoring.readings import Readings, Shape
 from sketches.parts import FieldGap, HourTotals, Parts, Piece, SliceLengths
@@ -166,11 +167,10 @@ class Gathered:
     content: Any
 
 
-class Sketch(Askable, SitePart, TakenIn, TakesBack):
+class Sketch(Askable, Fades, SitePart, TakenIn, TakesBack):
     """A sketch of one family: a value that nothing changes once it is built; `merge` returns a new one.
 
-    A family must say what is abstract here. Everything else has a default that suits a family whose merged sketches
-    answer as well as the parts did.
+    What is abstract here a family must say. All else has a default, for merged sketches that answer as well as parts.
     """
 
     family: ClassVar[str]

@@ -18,6 +18,7 @@ NEVER_OUTSIDE: Final = "never outside its bounds"
 KEPT_ALL: Final = "exact: every event that counts here was kept"
 NO_OTHER: Final = "exact: the bounds leave no other answer"
 FROM_SAMPLE: Final = "interval from the sample itself"
+FADED: Final = "old epochs have faded, and only as much is known of them"
 TAKEN_BACK: Final = "what was taken back may have come elsewhere"
 ROWS: Final = "rows count as often as they came"
 

@@ -63,7 +63,7 @@ class Grid:
 
     def holding(self, times: Ints, clock: int) -> Blocks:
         """The block of each time; none is after the clock."""
-        return Blocks(*_holding(frozen(times), clock, self.span, self.top, frozen(self.reach)))
+        return Blocks(*holding(frozen(times), clock, self.span, self.top, frozen(self.reach)))
 
     def grown(self, blocks: Blocks, clock: int) -> Blocks:
         """The blocks that hold these by a later clock.
@@ -106,7 +106,8 @@ class Grid:
 
 
 @njit(cache=True, nogil=True)
-def _holding(times: Ints, clock: int, span: int, top: int, reaches: Ints) -> tuple[Ints, Levels]:
+def holding(times: Ints, clock: int, span: int, top: int, reaches: Ints) -> tuple[Ints, Levels]:
+    """The first time and the height of the block of each time, by the age from which on each height may stand."""
     rows = len(times)
     firsts, heights = np.empty(rows, np.int64), np.empty(rows, np.uint8)
     first, last, height = 0, -1, 0

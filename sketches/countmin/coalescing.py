@@ -27,8 +27,12 @@ _MOST_SPAN: Final = 1 << 38  # of times that can be told apart beside the number
 _NEARLY: Final = 8  # steps for each number, by which numbers that are nearly in order are put in order
 
 
-def coalesced(parts: Sequence[Logs], k: int) -> Logs:
-    """One log for each counter from those of all parts, the same in whatever order they come."""
+def coalesced(parts: Sequence[Logs], k: int, later: Ints | None = None) -> Logs:
+    """One log for each counter from those of all parts, the same in whatever order they come.
+
+    `later` is how many arrivals of each counter may be taken as come after all of them: these are certain for every
+    window that begins here. The error then holds as long as they are there.
+    """
     parts = sorted(parts, key=lambda part: tuple(column.tobytes() for column in (part.end, part.start, part.size)))
     bounds = np.sum([part.bounds for part in parts], axis=0)
     owner, start, end, size = (
@@ -36,7 +40,8 @@ def coalesced(parts: Sequence[Logs], k: int) -> Logs:
         for columns in zip(*((part.owners(), part.start, part.end, part.size) for part in parts), strict=True)
     )
     order = _sorted(owner, end)
-    return Logs(*_coalesced(bounds, start[order], end[order], size[order], k))
+    more = np.zeros(len(bounds) - 1, np.int64) if later is None else later
+    return Logs(*_coalesced(bounds, start[order], end[order], size[order], k, more))
 
 
 def _sorted(owner: Ints, end: Ints) -> Rows:
@@ -49,7 +54,7 @@ def _sorted(owner: Ints, end: Ints) -> Rows:
 
 
 @njit(cache=True, nogil=True)
-def _coalesced(bounds: Ints, start: Ints, end: Ints, size: Ints, k: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _coalesced(bounds: Ints, start: Ints, end: Ints, size: Ints, k: int, later: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """The bounds and columns of what is left of the entries of every counter, which come in the order of their ends.
 
     Between two neighbouring times nothing changes: `slack` is how much more may be in doubt there.
@@ -66,7 +71,7 @@ def _coalesced(bounds: Ints, start: Ints, end: Ints, size: Ints, k: int) -> tupl
             low, high, fresh = lows[: stop - begin], highs[: stop - begin], changed[: stop - begin]
             _begin_lone(starts, ends, sizes)
             _number(times, starts, ends, low, high)
-            _fill(slack, low, high, sizes, k)
+            _fill(slack, low, high, sizes, k, 2.0 * later[counter])
             first = _paired(slack, low, high, sizes, fresh, k)
             for at in range(first, stop - begin):
                 start[made], end[made], size[made] = times[low[at]], times[high[at]], sizes[at]
@@ -201,10 +206,11 @@ def _take(slack: Floats, after: int, last: int, needed: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _fill(slack: Floats, low: Ints, high: Ints, size: Ints, k: int) -> None:
+def _fill(slack: Floats, low: Ints, high: Ints, size: Ints, k: int, later: float) -> None:
     """2 · certain - k · doubtful of a counter, at each of the times at which its entries start or end."""
     begin, stop = low.min(), high.max()
     slack[begin : stop + 1] = 0.0
+    slack[begin] = later
     for at in range(len(size)):
         certain, cut = 2.0 * size[at], 2.0 - k * (size[at] - 1.0)
         slack[begin] += certain

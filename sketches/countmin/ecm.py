@@ -84,6 +84,7 @@ class Ecm(Sketch):
 
     family: ClassVar[str] = FAMILY
     one_mass: ClassVar[bool] = True
+    fades: ClassVar[bool] = True
     merged_to_answer: ClassVar[bool] = False
     abilities: ClassVar[Abilities] = ABILITIES
 
@@ -144,8 +145,22 @@ class Ecm(Sketch):
     @classmethod
     def union(cls, sketches: Sequence[Ecm]) -> Ecm:
         """The sketch of all the sketches' events in the order of their times, however many, and as accurate as they."""
+        return cls._merged(sketches)
+
+    @property
+    def mass(self) -> Ints:
+        """How many arrivals each counter has; of randomised waves, whose samples know nothing of each other, none."""
+        return np.zeros(0, np.int64) if isinstance(self.logs, Waves) else self.logs.totals()
+
+    @classmethod
+    def faded(cls, sketches: Sequence[Ecm], later: Ints) -> Ecm:
+        """The sketch of neighbouring epochs, each of whose counters takes some arrivals as come after them."""
+        return cls._merged(sketches, later)
+
+    @classmethod
+    def _merged(cls, sketches: Sequence[Ecm], later: Ints | None = None) -> Ecm:
         seen = mergeable(sketches)
-        if len(seen) < 2:
+        if len(seen) < (2 if later is None else 1):
             return seen[0] if seen else sketches[0]
         first = seen[0]
         if first.parameters.basis == "count":
@@ -153,7 +168,7 @@ class Ecm(Sketch):
                 "windows of the last arrivals cannot be merged: the counters know in which order the counted arrivals "
                 f"came, but not how many others came between them ({ECM_SKETCHES} §5.1, Figure 2); use basis='time'"
             )
-        logs, overlaps = _merged_logs(seen, first.parameters)
+        logs, overlaps = _merged_logs(seen, first.parameters, later)
         aggregates = tuple(sorted((one for sketch in seen for one in sketch.aggregates), key=Aggregate.order))
         candidates = np.unique(np.concatenate([sketch.candidates for sketch in seen]))
         labels = Labels.kept([sketch.labels for sketch in seen], first.kind, [candidates])
@@ -297,7 +312,7 @@ def _counted(events: Events, parameters: EcmParameters) -> tuple[Events, Ints]:
     return Events(ids, times, values, weights, events.labels, events.kind), clock
 
 
-def _merged_logs(sketches: Sequence[Ecm], parameters: EcmParameters) -> tuple[Logs | Waves, int]:
+def _merged_logs(sketches: Sequence[Ecm], parameters: EcmParameters, later: Ints | None) -> tuple[Logs | Waves, int]:
     """The counters of all the sketches as one, and of waves how often some of the same times were merged."""
     waves = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Waves)]
     if waves:
@@ -308,7 +323,7 @@ def _merged_logs(sketches: Sequence[Ecm], parameters: EcmParameters) -> tuple[Lo
     logs = [sketch.logs for sketch in sketches if isinstance(sketch.logs, Logs)]
     beside = [one.logs for sketch in sketches for one in sketch.aggregates]
     refuse_more(float(sum(float(one.totals()[-1]) for one in (*logs, *beside))))
-    return coalesced(logs, room(parameters.window_error)), 0
+    return coalesced(logs, room(parameters.window_error), later), 0
 
 
 def _entries(sketch: Ecm) -> Iterator[tuple[NDArray[np.intp], Ints, Ints, Floats, Floats]]:

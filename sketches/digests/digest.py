@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sketches.arrays import Flags, Ints
 from sketches.digests.dyadic_forest import Forest, Shape
 from sketches.digests.dyadic_tree import PATHS_FORMAT
-from sketches.digests.forest_bytes import read_forest, write_forest
+from sketches.digests.forest_bytes import FADED_FORMAT, read_forest, write_forest
 from sketches.digests.ranged_masses import RangedMasses
 from sketches.encoding.bodies import read_head, write_head
 from sketches.encoding.envelope import Envelope, Reader, Writer, seal
@@ -91,6 +91,7 @@ class Digest(Sketch):
     kind: Kind
     labels: Labels = field(repr=False)
     extremes: Extremes
+    has_faded: bool = False  # whether ranges of time are wider than what came in their interval allows
 
     @classmethod
     def build(
@@ -146,7 +147,24 @@ class Digest(Sketch):
         first = seen[0]
         forest = Forest.merged([sketch.forest for sketch in seen], cls._shape(first.parameters))
         labels = cls._labels([sketch.labels for sketch in seen], first.kind, forest)
-        return cls(first.parameters, forest, first.kind, labels, Extremes.merged([one.extremes for one in seen]))
+        extremes = Extremes.merged([one.extremes for one in seen])
+        faded = any(one.has_faded for one in seen)
+        return cls(first.parameters, forest, first.kind, labels, extremes, faded)
+
+    @property
+    def mass(self) -> Ints:
+        """How many events there are, and what they weigh."""
+        return np.array([self.forest.count.sum(), self.forest.weight.sum()], np.int64)
+
+    @classmethod
+    def faded(cls, sketches: Sequence[Self], later: Ints) -> Self:
+        """The sketch of neighbouring epochs as one tree of time, that counts `later` as what came after it."""
+        seen = mergeable(sketches) or sketches[:1]
+        first = seen[0]
+        forest = Forest.faded([sketch.forest for sketch in seen], cls._shape(first.parameters), *later.tolist())
+        labels = cls._labels([sketch.labels for sketch in seen], first.kind, forest)
+        extremes = Extremes.merged([one.extremes for one in seen])
+        return cls(first.parameters, forest, first.kind, labels, extremes, True)
 
     @classmethod
     def askable(cls, sketches: Sequence[Self]) -> RangedMasses:
@@ -156,6 +174,7 @@ class Digest(Sketch):
         forest = Forest.joined([sketch.rows for sketch in seen])
         unsure = [np.zeros(len(one.rows), bool) if one.doubtful is None else one.doubtful for one in seen]
         doubtful = np.concatenate(unsure) if any(one.doubtful is not None for one in seen) else None
+        faded = any(one.has_faded for one in seen)
         begin, end = (np.concatenate(ends) for ends in zip(*(sketch._times() for sketch in seen), strict=True))
         order = np.lexsort((end, begin))
         fresh = np.ones(len(order), bool)
@@ -178,9 +197,10 @@ class Digest(Sketch):
             high=forest.code | forest.code_mask(),
             count=count,
             weight=forest.weight.astype(np.float64),
-            width=replace(first, extremes=extremes)._width if doubtful is None else _unknown,
+            width=_unknown if faded or doubtful is not None else replace(first, extremes=extremes)._width,
             of_itself=cls.of_itself,
             doubtful=doubtful,
+            has_faded=faded,
         )
 
     def _times(self) -> tuple[Ints, Ints]:
@@ -208,12 +228,12 @@ class Digest(Sketch):
 
     def _write_more(self, writer: Writer) -> int:
         """What a family keeps besides, and the format version that this takes."""
-        return PATHS_FORMAT
+        return FADED_FORMAT if self.has_faded else PATHS_FORMAT
 
     @classmethod
     def _read_more(cls, reader: Reader, parameters: Any) -> dict[str, Any]:
         """What `_write_more` wrote, as further fields of the sketch."""
-        return {}
+        return {"has_faded": reader.version >= FADED_FORMAT}
 
     @classmethod
     def _opened(cls, envelope: Envelope) -> Self:

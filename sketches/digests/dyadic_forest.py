@@ -31,12 +31,6 @@ def refuse_too_much(masses: Ints) -> None:
         raise WaneError("the events of a sketch must not number or weigh more than 2^62 in all")
 
 
-def _later(masses: Ints, begins: NDArray[np.int64]) -> Ints:
-    """What the trees after each tree carry."""
-    trees = np.add.reduceat(masses, begins)
-    return np.asarray(trees.sum() - np.cumsum(trees), np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class Shape:
     """How long an interval is, and how much a path of a tree may carry: see `sketches.digests.dyadic_tree`."""
@@ -54,8 +48,8 @@ class Shape:
 
     @property
     def highest(self) -> int:
-        """The height of the longest range of time."""
-        return self.top + (MOST // 2 // self.span).bit_length() - 1 if self.blocks else self.top
+        """The height of the longest range of time, where it may be as long as many intervals."""
+        return self.top + (MOST // 2 // self.span).bit_length() - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,27 +146,44 @@ class Forest:
         refuse_too_much(joined.weight)
         return joined
 
-    def knowing(self, shape: Shape, count: int, weight: int) -> Forest:
-        """The same masses, folded further, where so many events came in later intervals, of such a weight.
+    @classmethod
+    def faded(cls, parts: Sequence[Forest], shape: Shape, count: int, weight: int) -> Forest:
+        """All parts' masses in one forest, folded as one tree, where so many events count as later ones, of such a
+        weight.
 
         An interval keeps its own newest end in detail although, once it is over, every window that reaches into it
-        holds all that came since. Here each interval counts what came later, in this forest and beyond, as right of
-        it: C's Theorem 1 over the whole history. With `later` that mass, where a window begins at x
+        holds all that came since. Here all intervals are one tree, which counts what came later, or a part of it, as
+        right of it: C's Theorem 1 over the whole history. With `later` that mass, where a window begins at x
 
             cut(x) ≤ (2/K)·(U(x) + later), that is cut(x) ≤ ε·(L(x) + later)
 
         As of the newest event or later, a count or a sum over all intervals is therefore at most ε of itself wide. The
         price is the past: what came after a time T does not count as of T, but ranges are as wide as if it did. Of a
-        window as of T, both ends cut ranges: it is at most ε of the answer wide, and 2ε of what came after T and was
-        known of.
+        window as of T, both ends cut ranges: it is at most ε of the answer wide, and 2ε of what came after T in this
+        forest, and of `later`.
 
-        Such a forest merges with others of its interval: what their union knows of is the sum of what they knew.
+        Such a forest merges with others: what their union knows of is the sum of what they knew.
         """
-        return self._folded(shape, (count, weight))
+        rows = cls.summed(parts).gathered()
+        return rows._in_value(shape, rows._folded_in_time(shape, np.zeros(1, np.int64), (count, weight)))
 
-    def _folded(self, shape: Shape, more: tuple[int, int] | None = None) -> Forest:
-        rows = self._folded_in_time(shape, more)
+    def _folded(self, shape: Shape) -> Forest:
+        return self._in_value(shape, self._folded_in_time(shape, self._trees(shape)))
+
+    @staticmethod
+    def _in_value(shape: Shape, rows: Forest) -> Forest:
         return rows if shape.value_share is None else rows.folded_in_value(shape.value_share, shape.value_of)
+
+    def _intervals(self, shape: Shape) -> Ints:
+        """How many intervals the range of each row has."""
+        return np.int64(1) << np.maximum(self.height.astype(np.int64) - shape.top, 0)
+
+    def _trees(self, shape: Shape) -> Ints:
+        """Where each tree begins: of an interval, or of all those that a range of several of them holds."""
+        if len(self) == 0 or self.height.max() <= shape.top:
+            return changes((self.interval,))
+        last = np.maximum.accumulate(self.interval + self._intervals(shape))
+        return np.append(0, np.flatnonzero(self.interval[1:] >= last[:-1]) + 1)
 
     @classmethod
     def joined(cls, parts: Sequence[Forest]) -> Forest:
@@ -196,36 +207,41 @@ class Forest:
         """Some of the rows, in their order."""
         return Forest(*(getattr(self, one.name)[which] for one in fields(Forest)))
 
-    def _folded_in_time(self, shape: Shape, more: tuple[int, int] | None) -> Forest:
-        """The same masses, in as few ranges of time as the shares allow; `more` is what came after all intervals.
+    def _folded_in_time(self, shape: Shape, begins: Ints, later: tuple[int, int] = (0, 0)) -> Forest:
+        """The same masses, in as few ranges of time as the shares allow.
 
-        None: each interval is on its own.
+        `begins` has the first row of each tree; `later` is what each of them has right of it.
         """
         if len(self) < 2:
             return self
         # rows come by range, so that those of a node are neighbours
         first = changes((self.interval, self.start, self.height))
-        begins = changes((self.interval[first],))
+        trees = np.searchsorted(first, begins)
         counts, weights = np.add.reduceat(self.count, first), np.add.reduceat(self.weight, first)
-        later_counts = later_weights = np.zeros(len(begins), np.int64)
-        if more is not None:
-            later_counts, later_weights = _later(counts, begins) + more[0], _later(weights, begins) + more[1]
-        start, height = fold(
-            np.append(begins, len(first)),
-            self.start[first],
+        interval, begin = self.interval[first], self.interval[begins]
+        end = np.maximum.reduceat(interval + self._intervals(shape)[first], trees) - 1
+        more = int(np.bitwise_xor(begin, end).max()).bit_length()  # a tree is of 2^more intervals at the most
+        base = np.repeat(begin >> more << more, np.diff(np.append(trees, len(first))))
+        place = (interval - base).astype(np.uint64) << np.uint64(shape.top) | self.start[first]
+        to_place, height = fold(
+            np.append(trees, len(first)),
+            place,
             self.height[first],
             counts,
             weights,
-            later_counts,
-            later_weights,
-            max(shape.top, 1),
+            np.full(len(trees), later[0], np.int64),
+            np.full(len(trees), later[1], np.int64),
+            max(shape.top + more, 1),
             shape.time_share,
             RIGHT,
         )
         if (height == self.height[first]).all():
             return self
         lengths = np.diff(np.append(first, len(self)))
-        return replace(self, start=np.repeat(start, lengths), height=np.repeat(height, lengths)).gathered()
+        interval = base + (to_place >> np.uint64(shape.top)).view(np.int64)
+        start = to_place & mask_of(np.array([shape.top]))
+        columns = (np.repeat(column, lengths) for column in (interval, start, height))
+        return replace(self, **dict(zip(("interval", "start", "height"), columns, strict=True))).gathered()
 
     def folded_in_value(self, most: float, of: int) -> Forest:
         """The same of values, in every range of time."""

@@ -103,6 +103,7 @@ class Exponential(Sketch):
 
     family: ClassVar[str] = "exponential"
     one_mass: ClassVar[bool] = True
+    fades: ClassVar[bool] = True
     merged_to_answer: ClassVar[bool] = False
     abilities: ClassVar[Abilities] = Abilities(
         ("sum", "count", "frequency", "heavy-hitters", *sorted(NEEDS_ORDER - {"correlated-mean"})),
@@ -179,6 +180,11 @@ class Exponential(Sketch):
         masses = masses.saved(first.parameters.counters) if keys else masses.digested(first.parameters.share)
         labels = _labels([sketch.labels for sketch in seen], first.kind, masses)
         return cls(first.parameters, masses, first.kind, labels, extremes)
+
+    @classmethod
+    def faded(cls, sketches: Sequence[Exponential], later: Ints) -> Exponential:
+        """The sketch of neighbouring epochs: what came later has its own masses, and changes nothing."""
+        return cls.union(sketches)
 
     def scaled(self, factor: float) -> Exponential:
         """The sketch of the same events, each weighing so many times what it did: what C §7.3 calls Scale."""

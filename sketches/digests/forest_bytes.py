@@ -15,6 +15,8 @@ from sketches.encoding.packing import undeltas, unzigzag, zigzag
 from sketches.errors import CorruptError
 from sketches.event_rules import MAX_TIME
 
+FADED_FORMAT: Final = 13  # of a forest that has faded: ranges of time may be of several intervals
+
 # how weights follow counts: the same, by how much they are greater, or as they are
 _ALIKE: Final = 0
 _HEAVIER: Final = 1
@@ -103,9 +105,14 @@ def _read_times(reader: Reader, nodes: int, shape: Shape) -> tuple[Ints, Words, 
         raise CorruptError("times lie outside the range of times")
     start = unsteps(unzigzag(reader.column(nodes)))
     height = reader.column(nodes)
-    if height.max() > shape.highest or start.max() >= shape.span or (start & mask_of(height)).any():
+    several = shape.blocks or reader.version >= FADED_FORMAT  # whether a range may be of several intervals
+    if (
+        height.max() > (shape.highest if several else shape.top)
+        or start.max() >= shape.span
+        or (start & mask_of(height)).any()
+    ):
         raise CorruptError("a range of time does not lie in its interval, or is not dyadic")
-    if shape.blocks and (interval & mask_of(np.maximum(height, shape.top) - np.uint64(shape.top)).view(np.int64)).any():
+    if several and (interval & mask_of(np.maximum(height, shape.top) - np.uint64(shape.top)).view(np.int64)).any():
         raise CorruptError("a range of several intervals is not dyadic")
     return interval, start, height
 

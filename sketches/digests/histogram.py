@@ -46,6 +46,7 @@ class Histogram(Digest):
     family: ClassVar[str] = "histogram"
     abilities: ClassVar[Abilities] = Abilities(("sum", "count", "mean"), last_events=True)
     valued: ClassVar[bool] = False
+    fades: ClassVar[bool] = True
 
     @classmethod
     def _shape(cls, parameters: DigestParameters) -> Shape:

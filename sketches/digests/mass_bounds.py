@@ -90,6 +90,7 @@ class MassBounds:
     weight: Floats
     width: Callable[[Question], float | None]
     of_itself: bool = False
+    has_faded: bool = False  # `width` would hold only while all is there that came later, and so is not known
     kept: Counting | None = None  # which of the two is kept, where count and weight are the same; None: both
     single: Floats | None = None  # how much of a box one value can have; None: all of it
     rounding: float = 0.0

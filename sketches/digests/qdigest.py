@@ -57,6 +57,7 @@ class QDigest(Digest):
         curves=True,
     )
     valued: ClassVar[bool] = True
+    fades: ClassVar[bool] = True
 
     @classmethod
     def _shape(cls, parameters: DigestParameters) -> Shape:

@@ -69,7 +69,7 @@ class RangedMasses(MassBounds, Askable):
             first.lower,
             first.upper,
             1.0,
-            stated_of_list(exact, unlisted),
+            stated_of_list(exact, unlisted, self.has_faded),
             self.family,
             as_of,
             used,

@@ -15,7 +15,7 @@ import numpy as np
 from sketches.arrays import Flags, Floats, Ints, Limits
 from sketches.digests.code_ranges import EVERYTHING
 from sketches.digests.mass_bounds import MassBounds
-from sketches.guarantees import NEVER_OUTSIDE, NO_OTHER, ROWS, clauses, none_unlisted, rank_within, wide
+from sketches.guarantees import FADED, NEVER_OUTSIDE, NO_OTHER, ROWS, clauses, none_unlisted, rank_within, wide
 from sketches.question import Question
 
 SUMS: Final = ("sum", "range-sum", "correlated-sum")
@@ -47,12 +47,14 @@ def stated(held: MassBounds, question: Question, moments: Ints, limits: Limits, 
         kept = known is not None and measured is not None and measured <= known * _DOUBT
         width = known if kept else measured
         said = "" if width is None else wide(width, whole)
-    return clauses(NEVER_OUTSIDE, said, ROWS)
+    return clauses(NEVER_OUTSIDE, said, ROWS, FADED if held.has_faded else "")
 
 
-def stated_of_list(exact: bool, unlisted: float) -> str:
+def stated_of_list(exact: bool, unlisted: float, has_faded: bool) -> str:
     """The guarantee of a list."""
-    return clauses(NO_OTHER if exact else NEVER_OUTSIDE, none_unlisted(unlisted), ROWS)
+    return clauses(
+        NO_OTHER if exact else NEVER_OUTSIDE, none_unlisted(unlisted), ROWS, FADED if has_faded and not exact else ""
+    )
 
 
 def _whole(question: Question) -> str:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 # one was lower. Then any older wane refuses the bytes by this number alone.
 FORMAT_VERSION = 2
 BEGINNING = 256  # bytes of a sketch that are enough for what is said first in its body
-NEWEST_VERSION = 12  # that any family writes; those that do not say otherwise write FORMAT_VERSION
+NEWEST_VERSION = 13  # that any family writes; those that do not say otherwise write FORMAT_VERSION
 
 _MAGIC = b"wane"
 _CHECKSUM_BYTES = 8

@@ -28,6 +28,7 @@ from store.keys import WHOLE_STREAM, Epoch, Span, is_in_parts, scope_of, spans_e
 from store.packed_sources import read_sources
 from store.schema import check, name_of_commit
 from store.serving import catalogue_tables as tables
+from store.stretches import Stretches
 
 _COLUMNS: Final = ("oldest", "newest", "events")
 _MOST_LIVES: Final = 256  # selections of sources that are remembered
@@ -214,9 +215,8 @@ class StoredStream:
 
     def lacks_epochs(self, family: str) -> bool:
         """Whether some epochs have no sketch of the family: it was added later, or sketches were lost."""
-        if self._unsketched_sources(family) or any(not self.is_sketched(family, span) for span in self.epochs):
-            return True
-        return not spans_epochs(family) and len(self.sketches.get(family, {})) < len(self._known_epochs)
+        unsketched = any(not self.is_sketched(family, span) for span in self.epochs)
+        return unsketched or bool(self._unsketched_sources(family) or self._lacking(family))
 
     def is_sketched(self, family: str, span: Span) -> bool:
         """Whether a sketch of the family, of whatever source, is stored that covers the epoch."""
@@ -224,8 +224,19 @@ class StoredStream:
 
     @cached_property
     def _known_epochs(self) -> set[Epoch]:
-        """The epochs of sources of which some family has a sketch: these are known to hold events."""
-        return {key for family, keys in self.sketches.items() if not spans_epochs(family) for key in keys}
+        """The epochs of sources of which some family has a sketch of their own: these are known to hold events."""
+        own = (keys for family, keys in self.sketches.items() if not spans_epochs(family))
+        return {key for keys in own for key in keys if key.span in self.epochs}
+
+    @cached_property
+    def _stretches(self) -> dict[str, Stretches]:
+        """By family the stretches of several epochs for which one sketch stands."""
+        return {family: Stretches(keys, self.epochs.keys()) for family, keys in self.sketches.items()}
+
+    def _lacking(self, family: str) -> set[Epoch]:
+        """Of the known epochs those that no sketch of the family covers."""
+        known = set() if spans_epochs(family) else self._known_epochs - self.sketches.get(family, {}).keys()
+        return {key for key in known if family not in self._stretches or not self._stretches[family].covers(key)}
 
     def _unsketched_sources(self, family: str) -> set[str]:
         """The sources without a sketch, where the family keeps one for each source."""
@@ -243,7 +254,8 @@ class StoredStream:
                 found[family] |= {
                     span for span in self.epochs if any(self.overlaps(source, span) for source in sources)
                 }
-            found[family] |= {Span(key.start, key.length) for key in keys if key.length}
+            found[family] |= {key.span for key in keys if key.length}
+            found[family].update(self._stretches[family].epochs())
         return found
 
     def overlaps(self, source: str, span: Span) -> bool:
@@ -257,15 +269,12 @@ class StoredStream:
         Which source has events in which epoch, only sketches by source and epoch tell. Where another family has one, or
         where no source has one of this family, the epoch is a gap.
         """
-        own = self.sketches.get(family, {})
-        known: set[Epoch] = set() if spans_epochs(family) else self._known_epochs
-        missing = {
-            key for key in known if key not in own and key.source in sources and Span(key.start, key.length) in covered
-        }
+        lacking = self._lacking(family)
+        missing = {key for key in lacking if key.source in sources and key.span in covered}
         unsketched = self._unsketched_sources(family) & sources
         for span in covered:
-            lacking = unsketched if self.is_sketched(family, span) else sources
-            missing |= {Epoch(source, *span) for source in lacking if self.overlaps(source, span)}
+            without = unsketched if self.is_sketched(family, span) else sources
+            missing |= {Epoch(source, *span) for source in without if self.overlaps(source, span)}
         return [Gap(*key, family, f"no {family} sketch is stored") for key in sorted(missing)]
 
     @property

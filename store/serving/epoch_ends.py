@@ -6,6 +6,7 @@ As of the end of an epoch, the union of the epochs up to it is all that had come
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sketches.family import Askable, Gathered
 from sketches.question import Question
 from sketches.registry import family_of
 from store.serving.resolving import with_numbers
-from store.serving.selection import Selection
+from store.serving.selection import Selection, Slot
 
 
 def answered_times(selection: Selection, moments: Ints, newest: int) -> Ints:
@@ -25,10 +26,19 @@ def answered_times(selection: Selection, moments: Ints, newest: int) -> Ints:
     if len(earlier) == 0:
         return later
     first, last = int(earlier.min()), min(int(moments.max()), newest - 1)
-    ends = sorted({start + length - 1 for start, length in selection.slots if first <= start + length - 1 <= last})
+    ends = [end for end in _whole_ends(selection.slots) if first <= end <= last]
     if len(ends) > len(earlier):
         ends = [ends[at] for at in np.linspace(0, len(ends) - 1, len(earlier)).astype(int).tolist()]
     return np.concatenate([np.array(ends, np.int64), later])
+
+
+def _whole_ends(slots: Iterable[Slot]) -> list[int]:
+    """The ends of epochs, rising, that do not lie within a stretch of several epochs."""
+    found: list[int] = []
+    for start, length in sorted(slots, key=lambda slot: (slot[0], -slot[1])):
+        if not found or start > found[-1]:
+            found.append(start + length - 1)
+    return found
 
 
 def series_at_ends(selection: Selection, question: Question, moments: Ints, newest: int) -> Series:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import duckdb
-import pyarrow.compute as pc
 
-from sketches.durations import parse_duration
-from sketches.errors import WaneError
+from store.writing.clock import clock_of, stated_duration
 from store.writing.run import Run, Stream
 
 
@@ -15,27 +13,15 @@ def retained_since(connection: duckdb.DuckDBPyConnection, run: Run) -> int | Non
 
     Events that are ahead of the clock of the run do not count: they would drop what is recent.
     """
-    length = retention_of(run.stream)
-    if length is None:
+    length, now = retention_of(run.stream), clock_of(connection, run).now
+    if length is None or now is None:
         return None
-    (stored,) = connection.execute("SELECT max(latest) FROM epochs WHERE stream = $1", [run.stream.name]).fetchall()[0]
-    brought = pc.max(run.tables.epochs["newest"]).as_py()
-    if brought is not None and run.clock is not None:
-        brought = min(brought, run.clock)
-    known = [moment for moment in (stored, brought) if moment is not None]
-    return (max(known) - length) // run.stream.epoch * run.stream.epoch if known else None
+    return (now - length) // run.stream.epoch * run.stream.epoch
 
 
 def retention_of(stream: Stream) -> int | None:
     """The stream's setting in units of its time."""
-    stated = stream.settings.get("retention")
-    if not isinstance(stated, str):
-        return None
-    try:
-        seconds = parse_duration(stated)
-    except WaneError:
-        return None
-    return round(seconds * stream.unit.denominator / stream.unit.numerator)
+    return stated_duration(stream, "retention")
 
 
 def drop_before(connection: duckdb.DuckDBPyConnection, stream: str, since: int) -> None:

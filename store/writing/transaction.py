@@ -18,6 +18,7 @@ from sketches.formatting import counted
 from store.database import WAIT, StoreError
 from store.keys import is_in_parts, loses_events, scope_fault
 from store.schema import create_store, migrate
+from store.writing.fading import Faded, HeldEpochs, fade, find_fading, refuse_cut, write_faded
 from store.writing.late_merge import KEY, MergedOverlap, Overlap, by_key, find_overlap, merge_overlap, replaces_all
 from store.writing.ledger import write_ledger
 from store.writing.retention import drop_before, retained_since, retention_of
@@ -26,7 +27,7 @@ from store.writing.stream_parts import HeldParts, MergedParts, find_parts, merge
 from store.writing.totals import take_out, write_totals
 from store.writing.turns import commit_in_turn
 
-_Held = tuple[Run, Overlap, Sequence[HeldParts], int | None]
+_Held = tuple[Run, Overlap, Sequence[HeldParts], int | None, Sequence[HeldEpochs]]
 
 
 def commit(
@@ -48,10 +49,11 @@ def commit(
         for run in together:
             _check_unit(connection, run.stream)
             _check_scopes(connection, run)
+            refuse_cut(connection, run)
             _refuse_merged(connection, run.stream.name)
         since = [retained_since(connection, run) for run in together]
         return [
-            (run, find_overlap(connection, run, oldest), find_parts(connection, run), oldest)
+            (run, find_overlap(connection, run, oldest), find_parts(connection, run), oldest, find_fading(connection, run))
             for run, oldest in zip(together, since, strict=True)
         ]
 
@@ -72,19 +74,22 @@ class _Merged(NamedTuple):
     by_key: MergedOverlap
     in_parts: list[MergedParts]
     retained_since: int | None
+    faded: Faded
 
     @property
     def repeats(self) -> int:
         return max([self.by_key.repeats, *(one.repeats for one in self.in_parts)])
 
 
-def _merged(run: Run, overlap: Overlap, held: Sequence[HeldParts], since: int | None) -> _Merged:
+def _merged(
+    run: Run, overlap: Overlap, held: Sequence[HeldParts], since: int | None, old: Sequence[HeldEpochs]
+) -> _Merged:
     find_repeats = run.stream.settings.get("unique") is True
     by_key = merge_overlap(run.stream.name, overlap, find_repeats=find_repeats)
     in_parts = [
         merge_parts(run, one, by_key.sketches, find_repeats=find_repeats, forgotten_before=since) for one in held
     ]
-    return _Merged(run, by_key, in_parts, since)
+    return _Merged(run, by_key, in_parts, since, fade(old))
 
 
 def _write(connection: duckdb.DuckDBPyConnection, runs: Sequence[_Merged], generation: int, mark: int) -> int:
@@ -105,6 +110,7 @@ def _write_run(connection: duckdb.DuckDBPyConnection, merged: _Merged, generatio
     late = _late(connection, run.stream.name)
     if run.replacing is not None:
         take_out(connection, run.stream.name, *run.replacing)
+    write_faded(connection, run.stream.name, merged.faded, mark)
     sketches, size = _write_sketches(connection, run.stream.name, mark)
     segments, more = write_parts(connection, run.stream.name, merged.in_parts, mark)
     write_totals(connection, run.stream.name, run.clock)
