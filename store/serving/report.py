@@ -206,12 +206,13 @@ def _sources(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[str, _S
 
 def _families(connection: duckdb.DuckDBPyConnection, stream: str) -> list[dict[str, Any]]:
     """The sketches of each family, or the segments of its one: how many, their bytes, the largest, the mean."""
-    names = ("family", "sketches", "bytes", "largest", "mean")
+    names = ("family", "sketches", "bytes", "largest", "mean", "faded")
     rows = connection.execute(
-        "SELECT family, sum(number)::BIGINT, sum(bytes)::BIGINT, max(bytes), avg(bytes) FROM ("
-        "SELECT family, 1 AS number, bytes FROM sketches WHERE stream = $1 UNION ALL "
-        "SELECT family, 1, bytes FROM segments WHERE stream = $1 UNION ALL "
-        "SELECT family, 0, bytes FROM heads WHERE stream = $1) GROUP BY family ORDER BY family",
+        "SELECT family, sum(number)::BIGINT, sum(bytes)::BIGINT, max(bytes), avg(bytes), sum(faded)::BIGINT FROM ("
+        "SELECT family, 1 AS number, bytes, (sketches.length > streams.epoch)::INT AS faded FROM sketches "
+        "JOIN streams USING (stream) WHERE stream = $1 UNION ALL "
+        "SELECT family, 1, bytes, 0 FROM segments WHERE stream = $1 UNION ALL "
+        "SELECT family, 0, bytes, 0 FROM heads WHERE stream = $1) GROUP BY family ORDER BY family",
         [stream],
     ).fetchall()
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -249,11 +250,15 @@ def _unsketched(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Gap]
     rows = connection.execute(
         "WITH own AS (SELECT source, start, length, family FROM sketches WHERE stream = $1 AND length > 0 "
         "AND family NOT IN (SELECT unnest($2))), families AS (SELECT DISTINCT family FROM own), "
-        "keys AS (SELECT DISTINCT source, start, length FROM own) "
-        "SELECT source, start, length, family FROM ("
-        "(SELECT source, start, length, family FROM keys CROSS JOIN families EXCEPT FROM own) UNION ALL "
-        "SELECT '', start, length, family FROM epochs ANTI JOIN keys USING (start, length) CROSS JOIN families "
-        "WHERE stream = $1) ORDER BY family, source, start",
+        "held AS (SELECT start, length FROM epochs WHERE stream = $1), "
+        "keys AS (SELECT DISTINCT source, start, length FROM own SEMI JOIN held USING (start, length)), "
+        "lacking AS (SELECT source, start, length, family FROM keys CROSS JOIN families EXCEPT FROM own), "
+        "without AS (SELECT '' AS source, start, length, family FROM held ANTI JOIN keys USING (start, length) "
+        "CROSS JOIN families) "
+        "SELECT source, start, length, family FROM (FROM lacking UNION ALL FROM without) AS gap WHERE NOT EXISTS "
+        "(FROM own WHERE own.family = gap.family AND (gap.source = '' OR own.source = gap.source) "
+        "AND own.start <= gap.start AND own.start + own.length >= gap.start + gap.length) "
+        "ORDER BY family, source, start",
         [stream, in_parts],
     )
     return [
@@ -318,7 +323,8 @@ def _stream_lines(stream: dict[str, Any]) -> Iterator[str]:
     yield from (f"               {words}" for words in stream["unknown_fields"])
     for family in stream["families"]:
         words = ("segment", "segments") if is_in_parts(family["family"]) else ("sketch", "sketches")
-        yield f"  {family['family']:12} {counted(family['sketches'], *words)}, {size_text(family['bytes'])}"
+        faded = f"; {family['faded']:,} of several epochs that have faded" if family["faded"] else ""
+        yield f"  {family['family']:12} {counted(family['sketches'], *words)}, {size_text(family['bytes'])}{faded}"
     if stream["resolution"]:
         yield f"  {HEADER}"
         yield from (f"  {one['line']}" for one in stream["resolution"])

@@ -207,10 +207,26 @@ def _drop_sketches(
         "(length = 0 OR start < $3 OR start + length > $4) GROUP BY family",
         values,
     ).fetchall()
+    _leave_gaps(connection, touched, values)
     gone = 0
     for table in ("sketches", "set_aside"):
         gone += len(connection.execute(f"DELETE FROM {table} WHERE {touched} RETURNING 1", values).fetchall())
     return gone, {family: number for family, number in others if not is_in_parts(family) or number}
+
+
+def _leave_gaps(connection: duckdb.DuckDBPyConnection, touched: str, values: list[object]) -> None:
+    """Where a sketch of several epochs goes for the sake of some, the others are known as gaps."""
+    connection.execute(
+        "CREATE TEMP TABLE left_over AS SELECT stream, source, part.start, part.stop - part.start AS length, family, "
+        "generation, 'dropped with a part of it that was forgotten' AS reason, ''::BLOB AS payload FROM ("
+        "SELECT sketches.*, unnest([{start: sketches.start, stop: least($3, sketches.start + sketches.length)}, "
+        "{start: greatest($4, sketches.start), stop: sketches.start + sketches.length}]) AS part "
+        f"FROM sketches JOIN (SELECT stream, epoch FROM streams) USING (stream) WHERE {touched} "
+        "AND length > epoch) WHERE part.stop > part.start",
+        values,
+    )
+    connection.execute("INSERT INTO set_aside FROM left_over")
+    connection.execute("DROP TABLE left_over")
 
 
 def _subtract(
