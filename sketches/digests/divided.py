@@ -191,7 +191,7 @@ class DividedDigest(Digest):
             moved.taken(which).gathered().folded_in_value(shape.value_share, shape.value_of) for which in (sure, ~sure)
         )
         labels = cls._labels([sketch.labels for sketch in seen], first.kind, Forest.joined([forest, doubt]))
-        return cls(parameters, forest, first.kind, labels, extremes, doubt)
+        return cls(parameters, forest, first.kind, labels, extremes, doubt=doubt)
 
     @property
     def rows(self) -> Forest:

@@ -53,7 +53,13 @@ def commit(
             _refuse_merged(connection, run.stream.name)
         since = [retained_since(connection, run) for run in together]
         return [
-            (run, find_overlap(connection, run, oldest), find_parts(connection, run), oldest, find_fading(connection, run))
+            (
+                run,
+                find_overlap(connection, run, oldest),
+                find_parts(connection, run),
+                oldest,
+                find_fading(connection, run),
+            )
             for run, oldest in zip(together, since, strict=True)
         ]
 
