@@ -68,9 +68,10 @@ class Faded:
     fresh: pa.Table
 
 
-def ageing_of(run: Run) -> Ageing | None:
-    """How epochs of the stream age; None where its settings do not let them."""
-    detail = run.stream.settings.get("detail")
+def ageing_of(run: Run, family: str) -> Ageing | None:
+    """How epochs of a family age in the stream; None where its settings do not let them."""
+    own = run.stream.settings.get(family)
+    detail = own["detail"] if isinstance(own, dict) and "detail" in own else run.stream.settings.get("detail")
     if not isinstance(detail, int) or detail < 1:
         return None
     return Ageing(run.stream.epoch, detail, stated_duration(run.stream, "fine") or 0)
@@ -81,14 +82,16 @@ def find_fading(connection: duckdb.DuckDBPyConnection, run: Run) -> list[HeldEpo
 
     Nothing where the run begins no epoch, or takes some out.
     """
-    ageing, (before, now) = ageing_of(run), clock_of(connection, run)
+    before, now = clock_of(connection, run)
     begins = before is not None and now is not None and now // run.stream.epoch > before // run.stream.epoch
-    if ageing is None or not begins or now is None or run.replacing is not None:
+    ages = {one: ageing_of(run, one) for one, kind in FAMILIES.items() if kind.fades}
+    if not begins or now is None or run.replacing is not None or not any(ages.values()):
         return []
     held = _Held.read(connection, run)
     found: list[HeldEpochs] = []
     size = 0
-    for rows, stretches in held.fading(ageing, now):
+    fading = ((ageing, one) for name, ageing in ages.items() if ageing for one in held.fading(name, ageing, now))
+    for ageing, (rows, stretches) in fading:
         family, source = held.family[rows[0]], held.source[rows[0]]
         some = [one for one in stretches if held.may_stand(one, rows)]
         if not some or size > _MOST_BYTES:
@@ -136,15 +139,14 @@ class _Held:
         brought = set(zip(*(column.to_pylist() for column in new.columns), strict=True))
         return cls(source, family, start, length, run.stream.epoch, brought, aside, unsketched)
 
-    def fading(self, ageing: Ageing, now: int) -> Iterator[tuple[Ints, list[Stretch]]]:
-        """The rows of each source and family of which enough can stand together, and their stretches by a clock."""
-        if len(self.start) == 0:
+    def fading(self, name: str, ageing: Ageing, now: int) -> Iterator[tuple[Ints, list[Stretch]]]:
+        """The rows of a family, source by source, where enough can stand together, and their stretches by a clock."""
+        if name not in self.unsketched:
             return
-        fades = {one: one in FAMILIES and FAMILIES[one].fades for one in self.unsketched}
         owner = np.zeros(len(self.start), np.int64)
         owner[1:] = np.cumsum((self.source[1:] != self.source[:-1]) | (self.family[1:] != self.family[:-1]))
         whole = (self.start % self.epoch == 0) & (self.length % self.epoch == 0) & (self.start <= now)
-        rows = np.flatnonzero(whole & np.array([fades[one] for one in self.family.tolist()], bool))
+        rows = np.flatnonzero(whole & (self.family == name))
         blocks = ageing.stretches(self.start[rows], now)
         longer = np.flatnonzero(blocks.height > ageing.top)
         rows, first, height = rows[longer], blocks.first[longer], blocks.height[longer]

@@ -28,6 +28,7 @@ from sketches.digests.divided import DOUBT_FORMAT
 from sketches.digests.division import Division
 from sketches.digests.dyadic_tree import PATHS_FORMAT
 from sketches.digests.exponential import Exponential
+from sketches.digests.forest_bytes import FADED_FORMAT
 from sketches.digests.histogram import Histogram
 from sketches.digests.qdigest import QDigest
 from sketches.digests.wbmh import Wbmh
@@ -159,6 +160,23 @@ def qdigest_integers() -> QDigest:
     found: QDigest = merged(800, lambda events: QDigest.build(events, epsilon=0.7, span=3600, seed=22), lambda v: v)
     assert overlapping(found.forest.start, found.forest.height), "folded in time"
     return found
+
+
+def histogram_faded() -> Histogram:
+    found: Histogram = merged(1500, lambda events: Histogram.build(events, epsilon=0.4, span=900, seed=21), lambda v: v)
+    faded = Histogram.faded([found], found.mass * 10)
+    assert faded.forest.height.max() > 10, "ranges of several intervals"
+    return faded
+
+
+def qdigest_faded() -> QDigest:
+    labels = np.array(LABELS, object)
+    found: QDigest = merged(
+        800, lambda events: QDigest.build(events, epsilon=0.5, span=900, seed=24), lambda v: labels[v % 6]
+    )
+    faded = QDigest.faded([found], found.mass * 10)
+    assert faded.forest.height.max() > 10, "ranges of several intervals"
+    return faded
 
 
 def qdigest_floats() -> QDigest:
@@ -498,6 +516,8 @@ CASES: dict[str, tuple[Callable[[], Sketch], tuple[dict[str, Any], ...]]] = {
     "integral-weights": (integral_weights, INTEGRAL),
     "integral-keys": (integral_keys, INTEGRAL_KEYS),
     "histogram-weights": (histogram, TOTALS),
+    "histogram-faded": (histogram_faded, TOTALS),
+    "qdigest-faded": (qdigest_faded, KEYS),
     "qdigest-integers": (qdigest_integers, NUMBERS),
     "qdigest-floats": (qdigest_floats, NUMBERS),
     "qdigest-keys": (qdigest_keys, KEYS),
@@ -538,6 +558,8 @@ def golden(name: str) -> Path:
         version = ENTRIES_FORMAT
     if name.startswith(("histogram", "qdigest", "wbmh", "division", "exponential")):
         version = PATHS_FORMAT
+    if name.endswith("-faded"):
+        version = FADED_FORMAT
     if name == "wbmh-cut":
         version = DOUBT_FORMAT
     if name.startswith("retractable"):

@@ -41,6 +41,7 @@ from ingest.driver.configuration.stream_settings import DEFAULT_DETAIL, StreamSe
 from sketches.errors import WaneError
 from sketches.event_rules import MOST_FIELDS, ROLES, PlainColumn
 from sketches.events import Events
+from sketches.family import Sketch
 from sketches.fields import name_fault
 from sketches.formatting import listed
 from sketches.promise import DEFAULT_DELTA, DEFAULT_EPSILON
@@ -212,9 +213,7 @@ def _kept(
 ) -> dict[str, Any]:
     """How much a stream keeps besides what its accuracy asks for, and how long."""
     for name in (*_KEPT, "budget"):
-        taking = [
-            known for known, one in FAMILIES.items() if (one.in_parts if name == "budget" else name in keywords_of(one))
-        ]
+        taking = [known for known, one in FAMILIES.items() if _keeps(one, name)]
         if name in entry and not set(taking) & set(families):
             raise SettingsError(
                 f"{file}: {where}.{name} is set, but no family of the stream has it; {listed(taking)} would"
@@ -232,6 +231,13 @@ def _kept(
             f"{shown(entry['retention'])}, after which events are dropped"
         )
     return found
+
+
+def _keeps(family: type[Sketch], name: str) -> bool:
+    """Whether a setting changes how much of the past is kept of a family."""
+    if name == "budget":
+        return family.in_parts
+    return name in keywords_of(family) or (name in ("detail", "fine") and family.fades)
 
 
 def _known(file: Path, where: str, table: Mapping[str, object], names: tuple[str, ...]) -> None:
@@ -346,6 +352,11 @@ def _extra(file: Path, where: str, entry: Mapping[str, Any], families: tuple[str
             continue
         keywords = keywords_of(FAMILIES[family])
         own = tuple(name for name in keywords if name not in _ROWS and name not in _SHARED)
+        if FAMILIES[family].fades and "detail" in table:  # how its epochs fade is not known to its sketches
+            detail = detail_setting(file, f"{where}.{family}.detail", table["detail"])
+            fading, table = {"detail": detail or "all"}, {key: one for key, one in table.items() if key != "detail"}
+        else:
+            fading = {}
         for name in _KEPT:
             if name in table:
                 raise SettingsError(f"{file}: {where}.{family}.{name} is a setting of the stream; put it in [{where}]")
@@ -370,5 +381,5 @@ def _extra(file: Path, where: str, entry: Mapping[str, Any], families: tuple[str
             FAMILIES[family].build(Events.of([], []), **table)
         except (WaneError, TypeError) as error:
             raise SettingsError(f"{file}: {where}.{family}: {error}") from None
-        found[family] = dict(table)
+        found[family] = table | fading
     return found

@@ -141,8 +141,10 @@ class StreamSettings:
 
 
 def fixed_part(family: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a family's own settings those that cannot change."""
-    return {name: value for name, value in keywords.items() if name not in FAMILIES[family].changeable}
+    """Of a family's own settings those that cannot change: those of its sketches that are not said to."""
+    kind = FAMILIES[family]
+    built = keywords_of(kind)
+    return {name: value for name, value in keywords.items() if name in built and name not in kind.changeable}
 
 
 def keywords_of(family: type[Sketch]) -> Mapping[str, inspect.Parameter]:

@@ -224,11 +224,23 @@ def test_sizes_are_decimal(tmp_path: Path, text: str, size: int | None) -> None:
 
 def test_what_no_family_keeps_is_not_set(tmp_path: Path) -> None:
     """A setting that would do nothing is refused, with the family that has it; all families can drop what is old."""
-    only = NEEDED | {"families": ["histogram"]}
+    only = NEEDED | {"families": ["integral"], "integral": {"decay": "none"}}
     for name, value in {"detail": 3, "per_source": 5, "fine": "1d", "budget": "1 MB"}.items():
         message = refused(write(tmp_path, only | {name: value}))
-        assert f"streams.calls.{name} is set, but no family of the stream has it; sample would" in message
+        assert f"streams.calls.{name} is set, but no family of the stream has it; " in message
+        assert "sample" in message
     assert read_settings(write(tmp_path, only | {"retention": "1d"})).streams["calls"].retention == 86_400
+
+
+def test_epochs_of_a_family_fade_as_its_own_table_says(tmp_path: Path) -> None:
+    """`detail` in a family's table is no setting of its sketches: it may change, and its words are checked."""
+    held = NEEDED | {"families": ["histogram", "qdigest"], "detail": 8, "histogram": {"detail": "all"}}
+    found = read_settings(write(tmp_path, held)).streams["calls"]
+    assert (found.detail, found.described()["histogram"]) == (8, {"detail": "all"})
+    assert "histogram" not in found.fixed()
+    assert "detail" not in found.build_keywords(FAMILIES["histogram"])
+    message = refused(write(tmp_path, held | {"histogram": {"detail": "some"}}))
+    assert "streams.calls.histogram.detail is 'some'; it must be a whole number" in message
 
 
 @pytest.mark.parametrize(
