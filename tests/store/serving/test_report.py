@@ -71,6 +71,7 @@ def test_a_store_in_numbers(path: Path) -> None:
             "bytes": sum(each),
             "largest": max(each),
             "mean": pytest.approx(sum(each) / len(each)),
+            "faded": 0,
         }
         for family, each in sizes.items()
     ]
