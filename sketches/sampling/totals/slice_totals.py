@@ -35,6 +35,7 @@ FAR_TOO_MANY: Final = 3  # times as many slices as fit: then all become longer, 
 _LEAST_SLICES: Final = 2  # that a group has on average, where the longest do not fit
 _LEVELS: Final = 40  # lengths of slices: the longest is 125 million years
 _MOST_SLICES: Final = 1 << 26  # of a table that is read: what is announced is allocated
+_DIGITS: Final = 1e3  # times as large as a difference may be what it is of: then it is right to 1e-12
 _WHOLE: Final = float(1 << 53)  # whole numbers up to here are written as such
 
 
@@ -171,7 +172,8 @@ class SliceTotals:
     def less(self, other: SliceTotals, begin: int, end: int) -> SliceTotals:
         """The totals of one group by the hour without those of other rows, of a stretch of time that is all in `other`.
 
-        Hours that `other` does not have as such are unknown afterwards, and so are those that the stretch cuts.
+        Hours that `other` does not have as such are unknown afterwards, and so are those that the stretch cuts, and
+        sums of which a difference has too few digits.
         """
         begins, ends = self.times()
         touched = (ends > begin) & (begins < end)
@@ -184,6 +186,9 @@ class SliceTotals:
         taken[there] = other.sums[np.searchsorted(other.starts, self.starts[there])]
         known &= ~there | (taken[:, ROWS] > 0.0)
         left = np.where(known[:, None], self.sums - taken, self.sums)
+        lost = known[:, None] & _is_lost(self.sums, taken, left)
+        known &= ~lost[:, WEIGHT]
+        left[lost[:, VALUE], VALUE] = np.nan
         left[touched & ~known] = 0.0
         gone = known & (left[:, ROWS] == 0.0) & (self.sums[:, ROWS] > 0.0)
         return replace(self, sums=left).take(~gone)
@@ -312,6 +317,13 @@ class _Bare(NamedTuple):
         starts = self.starts >> levels << levels
         new = np.append(True, (starts[1:] != starts[:-1]) | (self.groups[1:] != self.groups[:-1]))
         return _Bare(self.groups[new], starts[new], coarse)
+
+
+def _is_lost(whole: Floats, taken: Floats, left: Floats) -> Flags:
+    """Whether what is left of sums is too small beside them to be known; of whole numbers it is."""
+    size = np.abs(whole) + np.abs(taken)
+    rounded = (size >= _WHOLE) | (whole != np.rint(whole)) | (taken != np.rint(taken))
+    return np.asarray(rounded & (np.abs(left) * _DIGITS < size))
 
 
 def _levels(starts: Ints, coarse: Ints) -> Ints:

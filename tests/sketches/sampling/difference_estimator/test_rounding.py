@@ -210,6 +210,29 @@ def test_whole_sums_that_are_known_are_whole(kind: str) -> None:
     assert points > 40
 
 
+@pytest.mark.parametrize("decay", ["window:1d", "exp:half_life=6h"])
+def test_hours_are_not_taken_from_what_dwarfs_them(decay: str) -> None:
+    """A source is forgotten that had sent 1e20 in hours in which others sent little."""
+    rng = np.random.default_rng(5)
+    events = 9_000
+    ids, times = rng.integers(0, 1 << 60, events), np.sort(rng.integers(0, 10 * DAY, events))
+    values, sources = rng.random(events) * 100.0, rng.integers(0, 2, events).astype(np.int32)
+    tall = (sources == 0) & (times >= 6 * DAY) & (times < 7 * DAY)
+    values[tall] = 1e20
+    rows = Events.of(ids, times, values)
+    sample = Sample.partial(rows, sources, SOURCES, epsilon=0.15, detail=1, seed=5)
+    left = sample.without(6 * DAY, 8 * DAY, [SOURCES[0]])
+    there = (sources == 1) | (times < 6 * DAY) | (times >= 8 * DAY)
+    moments = np.array([7 * DAY - 1, 7 * DAY - 900, 8 * DAY - 1])
+    for repeats in (Repeats.FORGIVEN, Repeats.NONE):
+        question = Question("sum", decay, of="value", confidence=SURE)
+        found = left.of(SOURCES, repeats).series(question, moments)
+        for at, as_of in enumerate(moments.tolist()):
+            ages = as_of - times[there]
+            f = np.where(ages >= 0, question.decay(np.maximum(ages, 0).astype(np.float64)), 0.0)
+            assert not look(found, at, added(f * values[there]))
+
+
 def test_ranges_are_added_up_without_what_lies_outside() -> None:
     rng = np.random.default_rng(3)
     for rows in (0, 1, 15, 16, 17, 256, 257, 5_000):
