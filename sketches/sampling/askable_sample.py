@@ -105,7 +105,7 @@ class AskableSample(Askable):
             used=int(found.used[0]),
             items=found.items,
             unlisted=found.unlisted,
-            seen=self._seen(inquiry) if self._knows_rows(question) else None,
+            seen=self._seen(inquiry, found) if self._knows_rows(question) else None,
         )
 
     def _knows_rows(self, question: Question) -> bool:
@@ -115,9 +115,9 @@ class AskableSample(Askable):
         known = sample.totals is not None and sample.totals.hourly.unknown_up_to == NO_CUT
         return plain and known and sample.counts is not None and not sample.counts_rows and len(sample) > 0
 
-    def _seen(self, inquiry: Inquiry) -> RowsSeen:
+    def _seen(self, inquiry: Inquiry, events: Estimates) -> RowsSeen:
         by_row = replace(self, sample=self.sample.each_row)
-        return rows_seen(inquiry, answer(by_row._inquiry(inquiry.question, inquiry.as_of)))
+        return rows_seen(inquiry, events, answer(by_row._inquiry(inquiry.question, inquiry.as_of)))
 
     def series(self, question: Question, as_of: ArrayLike, *, other: AskableSample | None = None) -> Series:
         """The same question at many as-of times, in one pass."""
