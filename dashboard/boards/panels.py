@@ -260,7 +260,7 @@ def _notes(provenance: Provenance) -> Iterator[str]:
     if (rejected := provenance.rejected) is not None:
         yield f"{rejected.rows:,} of {rejected.read:,} rows ({100 * rejected.share:.3g}%) were rejected."
     if provenance.lagging:
-        yield f"Behind the as-of time: {'; '.join(provenance.lagging)}."
+        yield f"Sources behind the as-of time: {', '.join(provenance.lagging)}."
 
 
 def _at_height(figure: go.Figure, *, lowest: bool = False) -> go.Figure:

@@ -29,7 +29,6 @@ from dashboard.figures.frame import Axis
 from dashboard.parts import chart
 from dashboard.wording import AGGREGATES, Units
 from sketches.decay import Decay
-from sketches.durations import human_duration
 from sketches.errors import QuestionError, WaneError
 from sketches.estimate import Curve, Series
 from sketches.formatting import counted, moment_text, percent_text, size_text
@@ -211,21 +210,22 @@ def sentence(answer: Answer, measure: str, view: View, stream: StoredStream, zon
     return f"{what} {sure}, as of {at}, where {wording.decay_sentence(view.fading)}{only}."
 
 
+def way_to(path: str, label: str) -> None:
+    """A link to another page, which shows the same stream."""
+    if (page := st.session_state.get("pages", {}).get(path)) is not None:
+        st.page_link(page, label=label, icon=":material/arrow_forward:")
+
+
 def decay_card(decay: Decay) -> None:
-    """A picture of the decay, and the age at which an event counts half."""
+    """What a decay does, in a sentence and as a picture."""
     with st.container(border=True):
+        st.markdown(f"{wording.safe(wording.capitalised(wording.decay_sentence(decay)))}.")
         if by_number(decay):
-            st.markdown(f"{wording.safe(wording.capitalised(wording.decay_sentence(decay)))}.")
             st.caption("An event counts by its number, not by its age, so there is no curve over age.")
             return
         ages, weights = decay_points(decay)
         unit = age_unit(float(ages[-1]))
-        half = decay.half_age
-        st.markdown(
-            "An event never counts less than half."
-            if math.isinf(half)
-            else f"An event counts half after **{human_duration(half)}**."
-        )
+        half = math.inf if decay.split()[0].name == "none" else decay.half_age  # a window takes all at once
         show(decay_picture(ages, weights, half, unit), "decay", f"The decay {decay.spec} over age", bare=True)
 
 

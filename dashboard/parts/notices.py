@@ -41,7 +41,7 @@ def rejected(found: Rejected | None) -> None:
 def lagging(provenance: Provenance) -> None:
     """One line where sources have been silent for longer than an epoch."""
     if provenance.lagging:
-        st.caption(f"Behind the as-of time: {wording.safe('; '.join(provenance.lagging))}.")
+        st.caption(f"Sources behind the as-of time: {wording.safe(', '.join(provenance.lagging))}.")
 
 
 def nothing_counts(view: View) -> None:

@@ -15,7 +15,7 @@ from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.filling import GROWING
 from dashboard.asking.many_groups import changes_of, sides_of
 from dashboard.asking.view import REST, View, marked_time, other_time
-from dashboard.figures.frame import CUT, GREY
+from dashboard.figures.frame import CUT, GREY, faint
 from dashboard.figures.share_pairs import share_pairs
 from dashboard.parts import components, filters, notices, sidebar, time_range
 from dashboard.parts.components import Table
@@ -198,8 +198,9 @@ def _show(figure: Any, view: View, stream: StoredStream, asked: str) -> None:
             if stretch is not None:
                 begin, end = wording.axis_times(stretch, stream.unit, zone)
                 figure.add_shape(
-                    type="rect", x0=begin, x1=end, y0=0, y1=1, yref="y domain", fillcolor=colour, opacity=0.25
-                )
+                    type="rect", x0=begin, x1=end, y0=0, y1=1, yref="y domain", fillcolor=faint(colour, 0.25),
+                    line={"color": colour, "width": 1.5},
+                )  # fmt: skip
     figure.update_layout(height=320)
     told = "; drag over a part of it to ask what is different there, with the shift key over what it is compared with"
     time_range.selectable(
@@ -221,14 +222,11 @@ def _compared(answers: AnswerCache, view: View, stream: StoredStream, found: Cha
         return
     st.caption(wording.safe(amounts(found, view, stream)))
     names = [label(one, stream) for one in found.listed]
-    left, right = st.columns([5, 6], gap="medium")
-    with left:
-        drawn = found.listed[:DRAWN]
-        figure = share_pairs(names[:DRAWN], drawn, ("marked time", against(view)))
-        components.show(figure, "changed shares", f"The shares of the {len(drawn)} that differ most, on both sides")
-    with right:
-        head, rows = table(found, stream)
-        _table(found, names, view, stream)
+    drawn = found.listed[:DRAWN]
+    figure = share_pairs(names[:DRAWN], drawn, ("marked time", against(view)))
+    components.show(figure, "changed shares", f"The shares of the {len(drawn)} that differ most, on both sides")
+    head, rows = table(found, stream)
+    _table(found, names, view, stream)
     st.caption(
         "A filled mark has changed beyond chance, a hollow one cannot be told from chance. The shares are of "
         f"{'the weight of ' if _by_weight(view, stream) else ''}the events of the time itself, whatever the decay is: "

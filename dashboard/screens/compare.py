@@ -37,7 +37,7 @@ from store.serving.split_change import Answered, changes_from
 NAMES: Final = {"decays": "Decays", "sources": "Sources", "times": "Times"}
 SHIFTS: Final = ("1h", "1d", "7d", "28d")
 CHARTS: Final = {"line": "Estimate", "log": "Log scale"}
-_BEYOND: Final = "Beyond chance is one whose limits do not hold 0."
+_BEYOND: Final = "A difference is beyond chance where its limits leave out 0."
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +190,12 @@ def last_answers(answers: AnswerCache, stream: StoredStream, sides: list[Side], 
     columns = {
         "compared": [side.name for side in sides],
         **_estimates([(one.value, one.lower, one.upper) for one in estimates], measure),
-        "as of": [moment_text(estimate.as_of, stream.unit, zone) for estimate in estimates],
     }
     if len(sides) > 1:
         found = changes_of_sides(answers, stream, sides, last)
         exact = [one.exact and estimates[0].exact for one in estimates[1:]]
         columns |= differences_in_words(found, exact, measure)
+    columns["as of"] = [moment_text(estimate.as_of, stream.unit, zone) for estimate in estimates]  # wide: last
     st.dataframe(columns, hide_index=True, alt="The compared answers with their intervals and differences")
     confidence = percent_text(min(one.confidence for one in estimates))
     st.caption(f"Differences are from the first. Limits hold at {confidence} confidence, each by itself. {_BEYOND}")

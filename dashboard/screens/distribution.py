@@ -26,18 +26,19 @@ from store import Provenance
 from store.serving.catalogue import Catalogue, StoredStream
 
 BAND_NAMES: Final = {"each": "Band for each point by itself", "all": "Band for all points at once"}
-CURVE_NAMES: Final = {"sum": "Sum", "count": "Count", "mean": "Mean"}
+CURVE_NAMES: Final = {"sum": "Sum", "mean": "Mean", "count": "Count"}
 
 
 def page(answers: AnswerCache, catalogue: Catalogue) -> None:
     stream = sidebar.question(answers, catalogue)
-    view = session.view()
+    view = drawable(session.view(), stream)
     if is_keyed(stream):
         notices.empty(
             "These values have no order",
             f"The values of **{wording.safe(stream.name)}** are texts, so they have no quantiles and no threshold. The "
             "page Top values shows which of them are frequent.",
         )
+        components.way_to("top-values", "Top values")
         return
     components.heading("How the values are distributed", view)
     if not stream.epochs:
@@ -66,6 +67,17 @@ def page(answers: AnswerCache, catalogue: Catalogue) -> None:
                 lambda: as_json(view, curve, sums, provenance),
             )
         components.footer(provenance, answers)
+
+
+def curves(stream: StoredStream) -> dict[str, str]:
+    """What can be drawn against a threshold, with its names: sums are of the weight."""
+    return {name: text for name, text in CURVE_NAMES.items() if name != "sum" or stream.weighted}
+
+
+def drawable(view: View, stream: StoredStream) -> View:
+    """The view with a curve that can be drawn."""
+    known = curves(stream)
+    return view if view.curve in known else replace(view, curve=next(iter(known)))
 
 
 def quantiles(answers: AnswerCache, view: View, stream: StoredStream) -> None:
@@ -106,8 +118,8 @@ def above(answers: AnswerCache, stream: StoredStream) -> None:
 
 
 def _above(answers: AnswerCache, stream: StoredStream) -> None:
-    view = session.view()
-    session.segments("Curve of the", CURVE_NAMES, "curve")
+    session.segments("Curve of the", curves(stream), "curve")
+    view = drawable(session.view(), stream)
     curve, _ = answers.quantiles(view, stream)
     at = taus(curve)
     if len(at) == 0:

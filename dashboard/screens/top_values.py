@@ -119,8 +119,8 @@ def _lists(answers: AnswerCache, view: View, stream: StoredStream) -> bool:
             + (f", {counted_by}" if counted_by else "")
         )
         components.show(ranking(answer.estimate.items), "top-values", "Shares of the most frequent values")
-        if answer.estimate.left_out:
-            st.caption(f"{wording.safe(answer.estimate.left_out)}.")
+        if said := left_out(answer.estimate.unlisted):
+            st.caption(wording.safe(said))
     with right:
         st.markdown("**Ranks** under both decays")
         if isinstance(other, Answer):
@@ -134,6 +134,18 @@ def _lists(answers: AnswerCache, view: View, stream: StoredStream) -> bool:
     components.exports("top-values", lambda: table(answer), lambda: components.answer_json(answer, listing))
     components.same_on_the_command_line(listing, answers.path)
     return True
+
+
+def left_out(share: float | None) -> str:
+    """Which share no value exceeds that a list leaves out; empty where nothing is known of it.
+
+    >>> left_out(0.123456), left_out(0.0), left_out(None)
+    ('No value that is not listed has a share above 12.4%.', 'No value that is not listed has any share.', '')
+    """
+    if share is None or share >= 1:
+        return ""
+    above = f"a share above {wording.limits(0.0, share, 'share')[1]}" if share else "any share"
+    return f"No value that is not listed has {above}."
 
 
 def confidence_of(answer: Answer) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sketches.arrays import Ints
+from sketches.durations import human_duration
 from sketches.estimate import Estimate, Split
 from sketches.family import Askable
 from sketches.formatting import counted, limit_texts, listed, number_text, numbered_moment_text, size_text
@@ -183,14 +184,14 @@ def unknown_in_words(stored: StoredStream, askable: Askable, names: Set[str], as
 
 
 def _lagging(stored: StoredStream, sources: Set[str], as_of: int) -> tuple[str, ...]:
-    """The sources whose newest event is more than an epoch older than the as-of time, the longest silent first."""
+    """The sources whose newest event is more than an epoch older than the as-of time, the longest silent first, and by
+    how much it is."""
     newest, lived = stored.newest_by_source, stored.lived(sources)
     if lived is None or lived.silent >= as_of - stored.epoch:
         return ()
     late = sorted((newest[one], one) for one in sources if newest.get(one, as_of) < as_of - stored.epoch)
-    shown = [
-        f"{source}: its newest event is of {numbered_moment_text(time, stored.unit)}" for time, source in late[:_SHOWN]
-    ]
+    second = stored.unit.numerator / stored.unit.denominator
+    shown = [f"{source} by {human_duration((as_of - time) * second)}" for time, source in late[:_SHOWN]]
     more = len(late) - len(shown)
     return (*shown, f"and {counted(more, 'more source')}") if more > 0 else tuple(shown)
 

@@ -69,7 +69,8 @@ def test_a_board_from_its_first_panel_to_the_wall(editable: Server, folder: Path
     view.page.locator(".js-plotly-plot").nth(1).wait_for()
     view.usable(("dark", "light"))
     view.switch("Edit this board", "Remove this board")
-    view.settle().page.get_by_role("button", name="Later").first.click()
+    view.settle().page.get_by_role("button", name="Later").nth(2).wait_for()  # panels are drawn as they are answered
+    view.page.get_by_role("button", name="Later").first.click()
     view.page.wait_for_function(
         "() => [...document.querySelectorAll('p strong')].findIndex(one => one.innerText === 'Calls') === 0"
     )

@@ -81,7 +81,7 @@ def test_a_silent_source_is_asked_as_of_the_stream_s_time(own: Path) -> None:
     stream = Store(own).catalogue().streams[CALLS]
     for name in ("explore", "compare"):
         test = fine(opened(own, name, decay="window:10m", aggregate="count", source="-south"))
-        assert "-south: its newest event is of" in text_of(test).replace("\\", "")
+        assert "Sources behind the as-of time: -south by " in text_of(test).replace("\\", "")
     test = fine(opened(own, decay="window:10m", aggregate="count", source="-south"))
     assert metric(test) == asked(own, "count", "window:10m", as_of=stream.as_of(), sources=("-south",)) == "0"
     assert last_point(test) == 0

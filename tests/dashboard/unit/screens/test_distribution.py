@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from sketches.question import Question
 from store import Store
-from tests.support.dashboard_stores import CALLS
-from tests.support.pages import address, charts, column, fine, opened, store_of, widget, written
+from tests.support.dashboard_stores import CALLS, LATENCIES
+from tests.support.pages import address, charts, column, fine, opened, store_of, text_of, widget, written
 
 
 def test_a_distribution_marks_its_threshold_and_says_the_share_above(small: Path) -> None:
@@ -22,6 +22,14 @@ def test_a_distribution_marks_its_threshold_and_says_the_share_above(small: Path
     assert address(test)["tau"] == ["500"]
     widget(test, "text_input", "Threshold τ").set_value("q0.9").run()
     assert fine(test).metric[0].value != written(share, "share")
+
+
+def test_a_stream_without_weights_opens_on_a_curve_that_can_be_drawn(small: Path) -> None:
+    """Its sums would be of the value, of which no curve is drawn."""
+    test = fine(opened(small, "distribution", stream=LATENCIES, decay="none"))
+    assert not test.warning
+    assert len(charts(test)) == 2
+    assert "**The mean of latency**" in text_of(test)
 
 
 def test_curves_are_drawn_by_a_family_that_has_them(with_ecm: Path) -> None:

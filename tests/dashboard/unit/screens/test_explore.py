@@ -59,3 +59,11 @@ def test_the_limits_in_percent_of_the_estimate(small: Path) -> None:
     low, high = big(test)["layout"]["yaxis"].get("range", (-1, 1))
     assert low < 0 < high
     assert "% of the estimate" in big(test)["layout"]["yaxis"]["title"]["text"]
+
+
+def test_a_window_is_not_said_to_fade(small: Path) -> None:
+    """All that is younger counts whole, so there is no age at which an event counts half."""
+    window = text_of(fine(opened(small, decay="window:10m")))
+    assert "Only the last 10 min counts." in window
+    assert "counts half" not in window
+    assert "An event counts half after 10 min." in text_of(fine(opened(small, decay="exp:half_life=10m")))

@@ -95,7 +95,7 @@ def test_a_share_that_no_value_has_is_said_so(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"), [(0.12345, "has a share above 0.124"), (0.0, "has any share"), (None, ""), (1.0, "")]
+    ("limit", "said"), [(0.12345, "has a share above 12.4%"), (0.0, "has any share"), (None, ""), (1.0, "")]
 )
 def test_the_page_says_what_the_list_may_leave_out(
     small: Path, monkeypatch: pytest.MonkeyPatch, limit: float | None, said: str
