@@ -84,12 +84,15 @@ value      = "latency_ms"
 epoch      = "6h"
 epsilon    = 0.1
 unique     = true
-families   = ["sample", "qdigest", "histogram", "exponential"]
+families   = ["sample", "qdigest", "histogram", "exponential", "wbmh"]
 value_unit = "ms"
 
 [streams.latency.exponential]        # for one half-life that is known beforehand
 decay      = "exp:half_life=1h"
 epsilon    = 0.02
+
+[streams.latency.wbmh]               # for the slowest answers, which are rare
+decay      = "poly:alpha=1,unit=1m"
 """
 
 Say = Callable[[str], None]

@@ -22,10 +22,12 @@ from sketches.arrays import Floats
 from sketches.errors import WaneError
 from sketches.estimate import Curve
 from sketches.formatting import number_text, percent_text
+from sketches.registry import family_of
 from store import Provenance
 from store.serving.catalogue import Catalogue, StoredStream
 
 BAND_NAMES: Final = {"each": "Band for each point by itself", "all": "Band for all points at once"}
+RARE: Final = 1.0 - np.array([5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5])  # shares below
 CURVE_NAMES: Final = {"sum": "Sum", "mean": "Mean", "count": "Count"}
 
 
@@ -125,7 +127,11 @@ def _above(answers: AnswerCache, stream: StoredStream) -> None:
     if len(at) == 0:
         notices.nothing_counts(view)
         return
-    sums, _ = answers.thresholds(view, stream, at)
+    sums, provenance = answers.thresholds(view, stream, at)
+    tail = family_of(provenance.family).abilities.tells_tails  # its error is a part of the answer, however rare
+    if tail:
+        at = np.union1d(at, taus(answers.quantiles(view, stream, RARE)[0]))
+        sums, _ = answers.thresholds(view, stream, at)
     above_each = replace(view, aggregate=f"correlated-{view.curve}", tau=view.tau or "0")
     question = answers.question(above_each, stream)
     whole = replace(view, aggregate=view.curve)
@@ -146,6 +152,7 @@ def _above(answers: AnswerCache, stream: StoredStream) -> None:
         components.axis_of(question, stream),
         mark=mark,
         log_x=wide(curve),
+        log_y=tail and view.curve != "mean",
         clickable=True,
         height=400,
     )

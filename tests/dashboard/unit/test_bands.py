@@ -14,11 +14,13 @@ import pytest
 
 from dashboard import app
 from dashboard.asking.answer_cache import SHARES
+from sketches import Events
 from sketches.decay import parse_decay
+from sketches.digests.wbmh import Wbmh
 from sketches.estimate import Curve, Series
 from sketches.question import Question
 from sketches.units import SECOND
-from store import commit
+from store import EpochSketches, Run, SketchTables, Stream, commit
 from store.serving.timeline import affected
 from tests.support import dashboard_stores
 from tests.support.dashboard_stores import CALLS, settings
@@ -134,3 +136,30 @@ def test_the_bands_of_distribution_are_its_curves(tmp_path: Path) -> None:
     curve, _ = store_of(path).threshold_curve(CALLS, Question("correlated-sum", "none", tau=0), at)
     (band,) = bands_of(above)
     same(band, expected(at.tolist(), curve, np.zeros(len(at), bool)))
+
+
+def test_a_rare_tail_is_drawn_where_its_error_is_a_part_of_the_answer(tmp_path: Path) -> None:
+    """Of `wbmh` thresholds reach up to what one event in 100,000 exceeds, on an axis that shows relative widths."""
+    path, rng = tmp_path / "tail.duckdb", np.random.default_rng(5)
+    values, times = np.round(np.exp(rng.normal(5.0, 1.5, 20_000))), np.sort(rng.integers(0, 1200, 20_000))
+    decay = "poly:alpha=1,unit=1m"
+    sketches = []
+    for start in (0, 600):
+        inside = (times >= start) & (times < start + 600)
+        events = Events.of(np.flatnonzero(inside), times[inside], values[inside])
+        sketch = Wbmh.build(events, decay=decay, epsilon=0.1, span=600)
+        total = int(inside.sum())
+        sketches.append(EpochSketches("a", start, 600, total, float(total), start, start + 599, [sketch]))
+    described = settings("float", families=["wbmh"], wbmh={"decay": decay}, unique=True)
+    stream = Stream(CALLS, dashboard_stores.EPOCH, SECOND, described)
+    noon = dashboard_stores.NOON
+    commit(path, Run(stream, SketchTables.of(sketches), noon, noon, rows=20_000))
+    test = fine(opened(path, "distribution", decay=decay, curve="count"))
+    figure = charts(test)[1]
+    assert figure["layout"]["yaxis"]["type"] == "log"
+    at = np.array(column(figure["data"][-1]["x"]))
+    assert at[-1] >= np.quantile(values, 0.9999)
+    curve, _ = store_of(path).threshold_curve(CALLS, Question("correlated-count", decay, tau=0), at)
+    (band,) = bands_of(figure)
+    same(band, expected(at.tolist(), curve, np.zeros(len(at), bool)))
+    assert (curve.upper <= 1.15 * curve.lower).all()
