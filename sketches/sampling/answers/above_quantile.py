@@ -203,9 +203,10 @@ class AboveQuantile:
             at, rows = near.times, near.rows
             uneven = (of_y * y[rows] + of_x[at] * x[rows] - rate[at] * ranked[rows]) * near.factors
             from_middle += np.bincount(at, uneven * (near.values >= self.taus.middle[at]), times)
-            up_to = np.append(0.0, np.cumsum(uneven))
+            size = np.maximum(np.bincount(at, np.abs(uneven), times), np.finfo(np.float64).tiny)
+            up_to = np.append(0.0, np.cumsum(uneven / size[at]))  # small times keep their digits beside large ones
             of_values, ends = at[near.begins], np.cumsum(np.bincount(at, minlength=times))
-            from_each = up_to[ends[of_values]] - up_to[near.begins]
+            from_each = (up_to[ends[of_values]] - up_to[near.begins]) * size[of_values]
             np.minimum.at(least, of_values, from_each)
             np.maximum.at(most, of_values, from_each)
         return least - from_middle, most - from_middle
