@@ -202,7 +202,7 @@ class AskableSample(Askable):
         plain = replace(question, decay=NoDecay())
 
         def since(begin: int, moment: int, confidence: float) -> Estimates:
-            askable = replace(self, sample=self.sample.since(begin))
+            askable = replace(self, sample=self.sample.between_times(begin, moment))
             self.refuse_lost(plain.at(moment), moment)
             return answer(replace(askable._inquiry(plain, np.array([moment])), confidence=confidence))
 

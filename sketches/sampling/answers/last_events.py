@@ -22,6 +22,7 @@ from sketches.sampling.estimation.poisson_sample import PoissonSample
 from sketches.sampling.inclusion.strata import Strata
 
 _ROUNDING: Final = 1e-12
+_FEW_ROWS: Final = 4_096  # the newest ones, which are looked at first
 _BETWEEN: Final = 33  # times looked at between the earliest and the latest beginning
 _MONOTONE: Final = frozenset({"sum", "count", "range-sum", "correlated-sum", "correlated-count", "self-join"})
 
@@ -57,9 +58,23 @@ def _beginnings(events: PoissonSample, count: int, moment: int, confidence: floa
     oldest = int(min(events.strata.oldest.min(initial=moment), events.times[:stop].min(initial=moment)))
     if stop == 0:
         return _Beginnings(oldest, moment, moment)
-    newest_first = slice(stop - 1, None, -1)
+    rows = _FEW_ROWS
+    while True:
+        start = int(np.searchsorted(events.times, events.times[max(stop - rows, 0)], side="left"))
+        found = _among_newest(events, count, moment, (start, stop), oldest, confidence)
+        if found is not None:
+            return found
+        rows *= 4
+
+
+def _among_newest(
+    events: PoissonSample, count: int, moment: int, rows: tuple[int, int], oldest: int, confidence: float
+) -> _Beginnings | None:
+    """The same if some of the rows, up to the as-of time, tell; None if older ones have to be looked at."""
+    start, stop = rows
+    newest_first = slice(stop - 1, start - 1 if start else None, -1)
     times = events.times[newest_first]
-    ends = np.append(np.flatnonzero(np.diff(times)), stop - 1)  # the last row of each time
+    ends = np.append(np.flatnonzero(np.diff(times)), len(times) - 1)  # the last row of each time
     begins = times[ends]
     certain, sampled = (np.cumsum(one[newest_first])[ends] for one in events.count_coefficients.linear)
     variance = np.cumsum(events.count_coefficients.squared[0][newest_first])[ends]
@@ -73,6 +88,8 @@ def _beginnings(events: PoissonSample, count: int, moment: int, confidence: floa
         return int(there[0]) if len(there) else None
 
     sure, likely, may = reached(lower), reached(total.value), reached(upper)
+    if start and None in (sure, likely, may):
+        return None
     latest = oldest
     if may is not None:  # an unseen event may lie anywhere between this sampled one and the next newer one
         latest = int(begins[may]) if unseen[may] == 0.0 else int(begins[may - 1]) if may else moment

@@ -187,9 +187,11 @@ class PoissonSample:
             origin=None,
         )
 
-    def since(self, begin: int) -> PoissonSample:
-        """The sample of the events from this time on."""
-        rows = slice(int(np.searchsorted(self.times, begin, side="left")), len(self))
+    def between_times(self, begin: int, end: int) -> PoissonSample:
+        """The sample of the events from one time up to another and with it."""
+        rows = slice(
+            int(np.searchsorted(self.times, begin, side="left")), int(np.searchsorted(self.times, end, side="right"))
+        )
         return replace(self.take(rows), strata=self.strata.within(Range(begin)))
 
     @cached_property
