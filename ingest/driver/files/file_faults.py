@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ingest.driver.configuration.settings import StreamSettings
 from ingest.driver.files.input_files import FoundFile
 from ingest.driver.files.needed_columns import lacked, lacking_faults, needed_columns
+from ingest.driver.files.parquet_types import type_faults
 from ingest.driver.files.text_files import header_faults, text_look
 from ingest.executor.columns import kind_of
 from sketches.event_rules import PlainColumn
@@ -50,6 +51,8 @@ def looked_at(
         names = {path: schema.names for path, schema in schemas.items()}
         lacking = {path: lacked(needed, names[path], path) for path in schemas}
         broken |= lacking_faults(lacking, needed, names, is_known=kind is not None)
+        schemas = {path: schema for path, schema in schemas.items() if path not in broken}
+        broken |= type_faults(settings, schemas)
         schemas = {path: schema for path, schema in schemas.items() if path not in broken}
         return broken | _text_among_numbers(settings, schemas, kind), []
     looks = dict(zip(paths, _each(partial(text_look, settings=settings, keys=list(needed)), paths), strict=True))

@@ -93,6 +93,15 @@ def _with_file(columns: Sequence[pa.Array], names: Sequence[str], path: str) -> 
     return pa.RecordBatch.from_arrays([*columns, *file], [*names, *FILE])
 
 
+def _as_spark_reads(kind: pa.DataType) -> pa.DataType:
+    """Whole numbers of 64 bits without a sign are decimals to Spark; their ids are hashed as such."""
+    return pa.decimal128(20, 0) if pa.types.is_uint64(kind) else kind
+
+
+def _decimals(column: pa.Array) -> pa.Array:
+    return column.cast(_as_spark_reads(column.type)) if pa.types.is_uint64(column.type) else column
+
+
 class ParquetSource:
     """Parquet files, read by Arrow. A column that only other files have is null in a file, as Spark reads it."""
 
@@ -100,7 +109,7 @@ class ParquetSource:
         self._names = names
         self._spelled = {path: self._spelling(settings, path, schema) for path, schema in schemas.items()}
         self._types = {
-            name: schemas[path].field(spelling).type
+            name: _as_spark_reads(schemas[path].field(spelling).type)
             for path, spelled in self._spelled.items()
             for name, spelling in spelled.items()
         }
@@ -132,7 +141,7 @@ class ParquetSource:
             return _with_file([pa.nulls(table.num_rows)], ["nothing"], path)
         spelled = self._spelled[path]
         columns = [
-            table.column(spelled[name]).combine_chunks()
+            _decimals(table.column(spelled[name]).combine_chunks())
             if name in spelled
             else pa.nulls(table.num_rows, self._types[name])
             for name in self._names

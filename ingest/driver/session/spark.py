@@ -39,6 +39,7 @@ _CONFIGURATION: Final = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.driver.maxResultSize": "0",  # no limit: all sketches come to the driver
     "spark.sql.adaptive.enabled": "false",  # it would join the partitions over which merging is spread
+    "spark.sql.legacy.parquet.nanosAsLong": "true",  # else a column of nanoseconds that nobody names is in the way
     "spark.sql.caseSensitive": "false",
     "spark.sql.ansi.enabled": "false",  # a value that cannot be converted becomes null, and its row is rejected
 }

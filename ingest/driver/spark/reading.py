@@ -16,7 +16,9 @@ from pyspark.sql import functions as spark_functions
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ingest.driver.configuration.settings import SettingsError, StreamSettings
+from ingest.driver.files.file_faults import parquet_heads
 from ingest.driver.files.input_files import base_path
+from ingest.driver.files.parquet_types import alike_types
 from ingest.driver.files.text_files import alike_headers, reader_options
 from ingest.driver.session.spark import first_line
 
@@ -42,13 +44,21 @@ def evaluated_by_spark(
     """A DataFrame with columns of these names, each a part of a stream's events, and the name of the file; and which
     types each of the columns has. All streams read the files alike."""
     settings = next(iter(picked.values()))[0]
-    frames = [_read(settings, picked, group, spark) for group in alike_headers(settings, paths)]
+    frames = [_read(settings, picked, group, spark) for group in _alike(settings, paths)]
     schemas = [to_arrow_schema(frame.schema, timezone="UTC") for frame in frames]
     try:
         whole = reduce(DataFrame.union, frames)
     except PySparkException as error:
         raise SettingsError(f"the files of stream {settings.name!r} do not go together: {first_line(error)}") from None
     return whole, {name: list(dict.fromkeys(schema.field(name).type for schema in schemas)) for name in picked}
+
+
+def _alike(settings: StreamSettings, paths: Sequence[str]) -> list[list[str]]:
+    """The files in groups that Spark can give one schema each."""
+    if settings.format != "parquet" or settings.schema or settings.options:
+        return [list(group) for group in alike_headers(settings, paths)]
+    heads = zip(paths, parquet_heads(paths), strict=True)
+    return alike_types({path: pa.schema([]) if isinstance(head, str) else head[0] for path, head in heads})
 
 
 def _read(
