@@ -61,6 +61,7 @@ def main() -> None:
     text = report(ledger, done, time.monotonic() - begin, every=options.every)
     if options.publish:
         section = "Fuzz of merged sketches" if options.merged else "Fuzz"
+        section += f": {', '.join(options.family)}" if options.family and not options.merged else ""
         publish("accuracy.md", section, shlex.join(["python", "-m", "benchmarks.fuzz", *sys.argv[1:]]), text)
     else:
         print(text)
@@ -78,7 +79,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--merged", action="store_true", help="only sketches that are merged of many parts")
     parser.add_argument("--verbose", action="store_true", help="print every miss, or every trial of --case")
     parser.add_argument("--every", action="store_true", help="a line for every aggregate in the tables")
-    parser.add_argument("--publish", action="store_true", help="put the tables into docs/accuracy.md")
+    parser.add_argument(
+        "--publish", action="store_true", help="put the tables into docs/accuracy.md, of some families apart"
+    )
     return parser.parse_args()
 
 

@@ -273,6 +273,7 @@ _FORMS: Sequence[tuple[str, str, _Check]] = (
     ("together", r"the intervals of the list hold all together", _together),
     ("each by itself", r"each interval of the list holds by itself", _note),  # counted item by item
     ("note", r"rows count as often as they came", _note),
+    ("note", r"what was taken back may have come elsewhere", _note),
     ("note", r"old epochs have faded, and only as much is known of them", _note),
     ("note", r"interval from the sample itself", _note),
     ("note", r"of the events of that time 1 in [0-9,]+ is kept", _note),
