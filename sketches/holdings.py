@@ -50,6 +50,7 @@ class Holdings:
     parts: Floats
     merges: Floats
     unit: TimeUnit = SECOND
+    later: Floats | None = None  # of epochs that have faded: so many events their ranges of time count as newer ones
 
     @classmethod
     def one_epoch(cls, seconds: float, events: float = 1e6) -> Holdings:
@@ -120,6 +121,12 @@ class Faded:
     def times(self) -> Floats:
         """The middles of the cells, in the stream's unit."""
         return self.as_of + 1.0 - self.age * self.held.unit.denominator / self.held.unit.numerator
+
+    @property
+    def behind(self) -> Floats:
+        """How many events the ranges of time in a cell count as newer: of its epoch, and later ones if it has faded."""
+        own = self.newer * self.of_epoch(self.held.events)
+        return own if self.held.later is None else own + self.of_epoch(self.held.later)
 
     @property
     def alive(self) -> float:

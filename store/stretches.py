@@ -27,6 +27,15 @@ class Stretches:
         at = bisect_right(held, key.start, key=attrgetter("start")) - 1
         return at >= 0 and key.start + key.length <= held[at].end
 
+    def spans(self) -> list[Span]:
+        """The stretches of all sources in the order of time, without those that lie in another."""
+        found: list[Span] = []
+        every = {one for held in self._by_source.values() for one in held}
+        for one in sorted(every, key=lambda one: (one.start, -one.length)):
+            if not found or one.start >= found[-1].end:
+                found.append(one)
+        return found
+
     def epochs(self) -> Iterator[Span]:
         """The epochs with events, of whatever source, for which some sketch stands together with others."""
         starts = sorted(self._epochs)

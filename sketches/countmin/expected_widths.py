@@ -63,7 +63,8 @@ def _blurred(question: Question, built: Built, parameters: EcmParameters) -> flo
 def _lengths(faded: Faded, parameters: EcmParameters) -> np.ndarray:
     """How many seconds an entry of the log of all arrivals spans."""
     parts = faded.of_epoch(faded.held.parts)
-    carried = _FILLED * parameters.window_error * faded.newer * faded.of_epoch(faded.held.events) / parts
+    newer = np.minimum(parameters.window_error * faded.behind, faded.of_epoch(faded.held.events))
+    carried = _FILLED * newer / parts
     return np.where(carried >= 2.0, carried * parts / np.maximum(faded.density, 1e-300), 0.0)
 
 

@@ -123,7 +123,7 @@ def _ranges(faded: Faded, factor: float) -> tuple[Floats, Floats]:
     parts = faded.of_epoch(held.parts)
     filled = np.where(faded.of_epoch(held.merges) > 0.0, _FILLED * _MERGED, _FILLED)
     density = faded.density / parts
-    carried = filled * faded.newer * faded.of_epoch(held.events) / parts / factor
+    carried = filled * np.minimum(faded.behind / factor, faded.of_epoch(held.events)) / parts
     moment = density * (held.unit.numerator / held.unit.denominator)
     carried = np.where(carried >= 2.0 * np.maximum(moment, 1.0), carried, 0.0)
     return np.maximum(carried, moment), carried / np.maximum(density, 1e-300)

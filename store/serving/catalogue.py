@@ -229,14 +229,14 @@ class StoredStream:
         return {key for keys in own for key in keys if key.span in self.epochs}
 
     @cached_property
-    def _stretches(self) -> dict[str, Stretches]:
+    def stretches(self) -> dict[str, Stretches]:
         """By family the stretches of several epochs for which one sketch stands."""
         return {family: Stretches(keys, self.epochs.keys()) for family, keys in self.sketches.items()}
 
     def _lacking(self, family: str) -> set[Epoch]:
         """Of the known epochs those that no sketch of the family covers."""
         known = set() if spans_epochs(family) else self._known_epochs - self.sketches.get(family, {}).keys()
-        return {key for key in known if family not in self._stretches or not self._stretches[family].covers(key)}
+        return {key for key in known if family not in self.stretches or not self.stretches[family].covers(key)}
 
     def _unsketched_sources(self, family: str) -> set[str]:
         """The sources without a sketch, where the family keeps one for each source."""
@@ -255,7 +255,7 @@ class StoredStream:
                     span for span in self.epochs if any(self.overlaps(source, span) for source in sources)
                 }
             found[family] |= {key.span for key in keys if key.length}
-            found[family].update(self._stretches[family].epochs())
+            found[family].update(self.stretches[family].epochs())
         return found
 
     def overlaps(self, source: str, span: Span) -> bool:

@@ -54,6 +54,37 @@ def _holdings(held: StoredStream, sources: set[str]) -> Holdings:
     )
 
 
+def as_faded(held: StoredStream, family: str, holdings: Holdings) -> Holdings:
+    """The holdings as a family knows them whose old epochs stand together."""
+    spans = held.stretches[family].spans() if family in held.stretches else []
+    if not spans or len(holdings.events) == 0:
+        return holdings
+    begin, end = (np.array([getattr(one, name) for one in spans]) for name in ("start", "end"))
+    at = np.searchsorted(begin, holdings.oldest, side="right") - 1
+    inside = (at >= 0) & (holdings.oldest < end[np.maximum(at, 0)])
+    label = np.where(inside, at, len(spans) + np.arange(len(at)))
+    first = np.flatnonzero(np.append(True, label[1:] != label[:-1]))
+    events = np.add.reduceat(holdings.events, first)
+    since = events.sum() - np.cumsum(events)
+    return Holdings(
+        np.minimum.reduceat(holdings.oldest, first),
+        np.maximum.reduceat(holdings.newest, first),
+        events,
+        np.add.reduceat(holdings.largest, first),
+        np.maximum.reduceat(holdings.parts, first),
+        np.maximum.reduceat(holdings.merges, first),
+        holdings.unit,
+        np.where(inside[first], since / detail_of(held, family), 0.0),
+    )
+
+
+def detail_of(held: StoredStream, family: str) -> float:
+    """The setting that says how old epochs are when they stand together; infinite where they do not."""
+    own = held.described.get(family)
+    stated = own["detail"] if isinstance(own, dict) and "detail" in own else held.described.get("detail")
+    return float(stated) if isinstance(stated, int) and stated >= 1 else np.inf
+
+
 def _alive(oldest: Ints, newest: Ints, amounts: Floats, first: Ints, last: Ints) -> Floats:
     """For each epoch the amounts of the sources that began by its last event and were heard of since its first one."""
     begun, ended = np.argsort(oldest), np.argsort(newest)

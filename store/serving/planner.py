@@ -24,7 +24,7 @@ from sketches.promise import Built, Promise
 from sketches.question import Question
 from sketches.registry import FAMILIES, family_of
 from store.serving.catalogue import Catalogue, StoredStream
-from store.serving.epoch_holdings import holdings_of
+from store.serving.epoch_holdings import as_faded, holdings_of
 from store.serving.reads.one_commit import Reads
 
 TIE: Final = 1.1  # times the narrowest: within that, bounds that never fail come first
@@ -211,8 +211,9 @@ def _candidate(
     joined = there if question.aggregate == "inner-product" and len(there.events) else None
     stream = holdings_of(held, held.sources)
     settings = own if isinstance(own, Mapping) else {}
+    known = as_faded(held, name, here)
     built = Built(
-        settings, held.described, seconds, held.weighted, here, joined, stream, held.beginnings.get(name, b""), share
+        settings, held.described, seconds, held.weighted, known, joined, stream, held.beginnings.get(name, b""), share
     )
     family = FAMILIES[name]
     at_ends = times is not Times.NOW and not family.abilities.past

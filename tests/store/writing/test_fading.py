@@ -10,9 +10,12 @@ import pytest
 
 from sketches import Question
 from sketches.decay import parse_decay
+from sketches.promise import Built
+from sketches.registry import FAMILIES as KINDS
 from store import Run, SketchTables, Store, StoreError, Stream, commit, compact, forget, merge
+from store.serving.epoch_holdings import as_faded, holdings_of
 from store.serving.report import report
-from tests.support.fading import DECAY, FAMILIES, HOUR, Hours, committed
+from tests.support.fading import DECAY, EPSILON, FAMILIES, HOUR, Hours, committed
 from tests.support.stores import NOON
 
 HOURS = 130
@@ -155,3 +158,27 @@ def test_a_store_with_faded_epochs_is_compacted_and_merged(tmp_path: Path, hours
         question = Question("count", "exp:half_life=6h", as_of=as_of)
         answers = [Store(path).ask("calls", question).estimate for path in (site, centre)]
         assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("family", ["histogram", "qdigest"])
+def test_widths_are_expected_as_they_are(tmp_path: Path, family: str) -> None:
+    """The planner knows what has faded: as of the past it expects widths that are measured, not those of before."""
+    hours = Hours.of(HOURS, 150, 1)
+    parts = hours.epochs((family,), "north")
+    committed(tmp_path / "wane.duckdb", [parts[:-1], parts[-1:]], 8)
+    store = Store(tmp_path / "wane.duckdb")
+    held = store.catalogue().stream("calls")
+    before = holdings_of(held, ["north"])
+    rates = []
+    for as_of in (95 * HOUR - 1, 81 * HOUR + 55, 60 * HOUR - 1):
+        question = Question("count", "exp:half_life=10h", as_of=as_of)
+        expected = []
+        for one in (before, as_faded(held, family, before)):
+            built = Built({"epsilon": EPSILON[family]}, {}, HOUR, holdings=one)
+            promise = KINDS[family].promise(question, built, past=True)
+            assert promise is not None
+            expected.append(promise.width)
+        found = store.ask("calls", question, family=family).estimate
+        rates.append((found.upper - found.lower) / found.value / expected[1])
+        assert expected[1] > 3.0 * expected[0]
+    assert 0.5 <= float(np.median(rates)) <= 2.0
