@@ -83,6 +83,18 @@ def test_many_small_runs_keep_the_stretches_of_one_large_one(tmp_path: Path, hou
     assert answers[0].value == answers[1].value == len(hours.t)
 
 
+def test_late_events_of_an_epoch_that_would_fade_count_once(tmp_path: Path, hours: Hours) -> None:
+    """A run that adds to a stored epoch leaves it alone, and the next one takes it along."""
+    path = tmp_path / "wane.duckdb"
+    late = (hours.t // HOUR == 10) & (np.arange(len(hours.t)) % 2 == 0)
+    newer = hours.t // HOUR >= HOURS - 2
+    for rows in (~late & ~newer, late | (newer & (hours.t // HOUR < HOURS - 1)), hours.t // HOUR == HOURS - 1):
+        committed(path, [hours.epochs(FAMILIES, "north", np.flatnonzero(rows))])
+    assert Store(path).ask("calls", Question("count"), family="histogram").estimate.value == len(hours.t)
+    covered = [hour for start, length in keys(path)["ecm"] for hour in range(start, start + length)]
+    assert sorted(covered) == list(range(HOURS))
+
+
 @pytest.mark.parametrize("settings", [{"detail": "all"}, {"detail": 4, "fine": "30d"}])
 def test_settings_keep_epochs_as_they_are(tmp_path: Path, hours: Hours, settings: dict[str, object]) -> None:
     parts = hours.epochs(("histogram",), "north")
