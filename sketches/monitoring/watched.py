@@ -18,12 +18,11 @@ import numpy as np
 
 from sketches.arrays import Floats
 from sketches.monitoring.readings import Readings, Shape
-from sketches.monitoring.zones import Balls, Form, HalfSpaces, LargeRows, Nowhere, Products, SmallRows, Zone
+from sketches.monitoring.zones import Balls, Form, HalfSpaces, LargeRows, Linear, Nowhere, Products, SmallRows, Zone
 from sketches.records import dataclass
 
 FUNCTIONS: Final = ("self-join", "inner-product", "frequency", "share")
 PROMISES: Final = ("estimate", "certain")
-_FINEST: Final = 1_000_000  # denominator of a share
 
 
 class Side(StrEnum):
@@ -115,6 +114,7 @@ class Occurrences(Watched):
     """How often one key came, or its share of all arrivals: linear in a few counters, so that zones are half-spaces.
 
     A vector is the key's counter of each row and what all arrivals weigh; certain, these as upper and lower limits.
+    A share of nothing is 0, and so below every threshold.
     """
 
     shape: Shape
@@ -132,7 +132,7 @@ class Occurrences(Watched):
         whole = float(total[-2 if self.certain else -1])
         if not self.share:
             return counted
-        return counted / whole if whole else 0.0
+        return counted / whole if whole else float(counted > 0)
 
     def zone(self, total: Floats, threshold: float) -> tuple[Side, Zone]:
         below, above = self._below(total, threshold), self._above(total, threshold)
@@ -145,32 +145,33 @@ class Occurrences(Watched):
     def _below(self, total: Floats, threshold: float) -> HalfSpaces:
         """The key's least counter is below: one row that all sites have in common."""
         row = int(np.argmin(total[: self.shape.rows]))
-        normal = np.zeros((1, len(total)))
-        least = -threshold
-        if self.share:
-            part = Fraction(threshold).limit_denominator(_FINEST)
-            normal[0, -2 if self.certain else -1] = part.numerator
-            normal[0, row] = -part.denominator
-            least = 0.0
-        else:
-            normal[0, row] = -1.0
-        return HalfSpaces(normal, np.array([least]), strict=True)
+        if not self.share:
+            return HalfSpaces((Linear(((row, Fraction(-1)),), -as_written(threshold), strict=True),))
+        whole = len(total) - (2 if self.certain else 1)
+        under = Linear(((whole, as_written(threshold)), (row, Fraction(-1))), Fraction(0), strict=True)
+        return HalfSpaces((under,), nothing=True)
 
     def _above(self, total: Floats, threshold: float) -> HalfSpaces:
         """Every counter of the key is above, also less what may collide with it where that must be sure."""
-        rows = self.shape.rows
-        normals = np.zeros((rows, len(total)))
-        places = np.arange(rows) + (rows if self.certain else 0)
-        least = np.full(rows, threshold)
-        normals[np.arange(rows), places] = 1.0
-        if self.share:
-            part = Fraction(threshold).limit_denominator(_FINEST)
-            normals *= part.denominator
-            normals[:, -1] = -part.numerator
-            least[:] = 0.0
-        if self.certain:
-            normals[:, -1] -= self.shape.collisions * normals[0, rows]
-        return HalfSpaces(normals, least)
+        whole, first = len(total) - 1, self.shape.rows if self.certain else 0
+        rows = range(first, first + self.shape.rows)
+        colliding = Fraction(self.shape.collisions) if self.certain else Fraction(0)
+        if not self.share:
+            least = as_written(threshold)
+            return HalfSpaces(tuple(Linear(((row, Fraction(1)), (whole, -colliding)), least) for row in rows))
+        part = as_written(threshold) + colliding
+        over = [Linear(((row, Fraction(1)), (whole, -part)), Fraction(0)) for row in rows]
+        some = [Linear(((row, Fraction(1)),), Fraction(0), strict=True) for row in rows]  # nothing is no share
+        return HalfSpaces((*over, *some))
+
+
+def as_written(threshold: float) -> Fraction:
+    """A threshold as people write it: 0.1 is a tenth, whatever it is in binary.
+
+    >>> as_written(0.1), as_written(2e-7)
+    (Fraction(1, 10), Fraction(1, 5000000))
+    """
+    return Fraction(repr(float(threshold)))
 
 
 def watched_of(function: str, promise: str, shape: Shape) -> Watched:

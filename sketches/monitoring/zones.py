@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from sketches.arrays import Flags, Floats, Ints
 from sketches.records import dataclass
 
 MARGIN: Final = 1e-12
+_EXACTLY: Final = np.frompyfunc(Fraction, 1, 1)
 Bounds = Callable[[Floats, Floats], tuple[Floats, Floats]]  # of centres and radii of balls: least and greatest value
 
 
@@ -36,17 +38,43 @@ class Nowhere(Zone):
 
 
 @dataclass(frozen=True)
-class HalfSpaces(Zone):
-    """Where a few linear functions are at least as large as they must be, or larger where `strict`."""
+class Linear:
+    """A sum of some numbers of a vector, each by its place and factor, and the least that it must be, or be above."""
 
-    normals: Floats  # a row each
-    least: Floats
+    terms: tuple[tuple[int, Fraction], ...]
+    least: Fraction
     strict: bool = False
 
+    def holds(self, drift: Floats) -> Flags:
+        """For each drift; in fractions where rounding could decide."""
+        least = float(self.least)
+        parts = [drift[..., place] * float(factor) for place, factor in self.terms]
+        over = np.atleast_1d(sum(parts) - least)
+        inside: Flags = over > 0
+        unsure = np.abs(over) <= MARGIN * np.atleast_1d(sum(map(np.abs, parts)) + abs(least))
+        if unsure.any():
+            few = np.atleast_2d(drift)[unsure] if drift.ndim > 1 else drift[None]
+            found = sum(_EXACTLY(few[:, place]) * factor for place, factor in self.terms)
+            inside[unsure] = found > self.least if self.strict else found >= self.least
+        return inside.reshape(drift.shape[:-1])
+
+
+@dataclass(frozen=True)
+class HalfSpaces(Zone):
+    """Where a few linear functions are as large as they must be, to the last digit.
+
+    `nothing`: besides, where all numbers that they name are 0. That point lies on the edge, so the set stays convex.
+    """
+
+    functions: tuple[Linear, ...]
+    nothing: bool = False
+
     def contains(self, drift: Floats) -> Any:
-        found = drift @ self.normals.T
-        inside: Flags = found > self.least if self.strict else found >= self.least
-        return inside.all(axis=-1)
+        inside: Flags = np.logical_and.reduce([one.holds(drift) for one in self.functions])
+        if self.nothing:
+            named = sorted({place for one in self.functions for place, _ in one.terms})
+            inside = inside | (drift[..., named] == 0).all(axis=-1)
+        return inside[()]
 
 
 @dataclass(frozen=True)

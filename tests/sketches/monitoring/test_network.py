@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -151,6 +152,59 @@ def test_a_threshold_in_thousandths_is_compared_exactly() -> None:
         side, zone = watched.zone(np.array([whole / 10, float(whole)]), 0.1)
         assert side is Side.ABOVE
         assert zone.contains(np.array([whole / 10, float(whole)]))
+
+
+def shares(seed: int, ticks: int, sites: int) -> list[Floats]:
+    """What the counters of a rare key and of all arrivals hold: windows fill, run empty and fill again; the key comes
+    now here, now there, and each row counts what collides with it."""
+    rng = np.random.default_rng([seed, 25])
+    load = 10.0 ** rng.uniform(0, 5) * (np.sin(np.arange(ticks) / rng.uniform(2, 9))[:, None] > rng.uniform(-0.9, 0.5))
+    whole = rng.poisson(load * rng.uniform(0.5, 2.0, sites))
+    counted = rng.binomial(whole, 10.0 ** rng.uniform(-6, -0.1))
+    collided = rng.binomial(whole, 1e-5, (ROWS, ticks, sites)) + counted
+    return list(np.moveaxis(np.concatenate([np.minimum(collided, whole), whole[None]]), 0, 2) / 1.0)
+
+
+def is_below(total: Floats, threshold: str) -> bool:
+    """In whole numbers: a share is below, and so is that of nothing."""
+    part, counted, whole = Fraction(threshold), int(2 * total[:ROWS].min()), int(2 * total[-1])
+    return counted == 0 if whole == 0 else counted * part.denominator < part.numerator * whole
+
+
+@pytest.mark.parametrize("threshold", ["1e-7", "3e-5", "1e-4", "0.00010001", "0.1", "0.5", "1.0"])
+def test_shares_of_little_and_of_nothing_are_on_their_side(threshold: str) -> None:
+    """Over many seeds no check is on the wrong side, and no drifts inside a zone have a mean on the other."""
+    watched = watched_of("share", "estimate", SHAPE)
+    wrong = violated = empty = below = above = 0
+    for seed in range(25):
+        vectors = shares(seed, 16, 5)
+        _, sides = played(watched, vectors, float(threshold))
+        for side, now in zip(sides, vectors, strict=True):
+            total = now.sum(axis=0)
+            wrong += side is not (Side.BELOW if is_below(total, threshold) else Side.ABOVE)
+            empty += not total.any()
+            below, above = below + (side is Side.BELOW), above + (side is Side.ABOVE)
+            _, zone = watched.zone(total, float(threshold))
+            assert zone.contains(total)
+        rng = np.random.default_rng(seed)
+        drifts = vectors[8].sum(axis=0) + rng.integers(-9, 9, (400, ROWS + 1)) * rng.integers(0, 2, (400, 1))
+        side, zone = watched.zone(vectors[8].sum(axis=0), float(threshold))
+        inside = drifts[zone.contains(drifts)]
+        means = (inside[::2][: len(inside) // 2] + inside[1::2]) / 2.0
+        real = means[(means >= 0).all(axis=-1) & (means[:, :ROWS].max(axis=-1) <= means[:, -1])]
+        violated += sum(is_below(one, threshold) != (side is Side.BELOW) for one in real)
+    assert (wrong, violated) == (0, 0)
+    assert min(empty, below) > 20
+    assert above > 10 or threshold == "1.0"
+
+
+def test_what_is_surely_below_may_be_nothing() -> None:
+    """Also where certainty is asked for: no row of the key, whatever all arrivals are, is a share of 0."""
+    watched = watched_of("share", "certain", Shape(1, 1, 0.1))
+    assert watched.zone(np.zeros(4), 1e-6)[0] is Side.BELOW
+    assert watched.zone(np.array([1.0, 0.0, 0.0, 2.0]), 1e-6)[0] is Side.POSSIBLE
+    assert watched.value(np.array([1.0, 0.0, 0.0, 2.0])) == 1.0
+    assert watched.zone(np.array([5.0, 5.0, 9.0, 9.0]), 0.2)[0] is Side.ABOVE
 
 
 def test_readings_are_what_the_counters_hold() -> None:
