@@ -30,6 +30,7 @@ class Member:
         self.newest = 0  # number of its newest check that anything came of
         self.confirmed: int | None = None  # the time of its newest check that is known to lie in the zone
         self.asked = False
+        self.held = 0  # highest number of a reference that it said it has, also of another centre's
 
     def drift(self, vector: Floats) -> Floats:
         assert self.reference is not None
@@ -79,6 +80,12 @@ class Centre:
         if member.reference is not None and member.reference.number == reference and member.report is None:
             member.confirmed = as_of
         return True
+
+    def forget(self, site: str) -> None:
+        """The site compares with a reference that is not ours: what is known of it is void, and it is asked."""
+        member = self.members[site]
+        member.reference = member.sent = member.confirmed = None
+        member.asked = True
 
     def unsettled(self) -> list[str]:
         """The sites that have left their zone, of which no more is known yet."""

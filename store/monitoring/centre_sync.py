@@ -11,7 +11,7 @@ from sketches.arrays import Floats
 from sketches.monitoring.centre import Centre, Member
 from sketches.monitoring.site import Reference, Report
 from sketches.records import dataclass
-from store.monitoring.messages import ALIVE, REFERENCE, REPORT, REQUEST, SUFFIX, Message, read_folder
+from store.monitoring.messages import ALIVE, REFERENCE, REPORT, REQUEST, SUFFIX, Message, mark_of, read_folder
 from store.monitoring.rule import Rule
 from store.monitoring.site_check import TO_CENTRE, TO_SITES, listed, report_of
 from store.monitoring.standing import Standing, standing_of
@@ -40,6 +40,8 @@ class CentreState:
         self.counted_born = dict.fromkeys(rule.sites, 0)  # of the site that wrote the report which its reference counts
         self.heard: dict[str, int | None] = dict.fromkeys(rule.sites)
         self.checks = dict.fromkeys(rule.sites, 0)  # of earlier states of the site, too
+        self.otherwise: dict[str, int] = {}  # sites whose files are of other settings, and as of when the newest is
+        self.notes: list[str] = []
         self.sent = {"reports": 0, "alive": 0, "references": 0, "requests": 0}
         self.bytes = 0
         self.side_since: int | None = None
@@ -63,6 +65,7 @@ class CentreState:
             self.site_born[site], self.heard[site], self.checks[site] = one["born"], one["heard"], one["checks"]
             self.counted_born[site] = one["counted_born"]
             member.newest, member.confirmed, member.asked = one["newest"], one["confirmed"], one["asked"]
+            member.held = one.get("held", 0)
             if one["report"] is not None:
                 member.report = report_of(one["report"])
             if one["reference"] is not None:
@@ -76,7 +79,7 @@ class CentreState:
         """Take a file; why it cannot be, if it cannot. What is old or repeated changes nothing."""
         site = message.site
         if message.digest != self.rule.digest:
-            return None  # of another rule, or of another version of this one: it is not for us
+            return self._hear_otherwise(message)
         if site not in self.rule.sites:
             return f"it is of {site!r}, which is no site of {self.rule.name!r}"
         if max(message.as_of, message.born) > now + self.rule.lease:
@@ -89,17 +92,45 @@ class CentreState:
         if message.born > self.site_born[site]:  # the site began anew, and counts from 1
             self.site_born[site], member.newest, member.report = message.born, 0, None
         before = member.newest
+        if message.check <= before:
+            return None
+        ours = self._is_ours(message)
         if message.kind == ALIVE:
-            new = self.centre.hear_quiet(site, message.check, message.as_of, message.number)
+            self.centre.hear_quiet(site, message.check, message.as_of, message.number if ours else -1)
         else:
-            report = Report(message.check, message.as_of, message.number, message.vectors[0])
-            new = self.centre.hear(site, report)
-        if new:
-            self.sent["reports" if message.kind == REPORT else "alive"] += 1
-            self.bytes += size
-            self.checks[site] += message.check - before
-            self.heard[site] = max(self.heard[site] or 0, message.as_of)
+            self.centre.hear(site, Report(message.check, message.as_of, message.number, message.vectors[0]))
+        self.sent["reports" if message.kind == REPORT else "alive"] += 1
+        self.bytes += size
+        self.checks[site] += message.check - before
+        self.heard[site] = max(self.heard[site] or 0, message.as_of)
         return None
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether a site's reference is the one that is written down here. One that this centre cannot have written,
+        because it was restored from a copy or put in the place of another, is forgotten, and the site asked anew."""
+        centre, member = self.centre, self.centre.members[message.site]
+        reference, number = member.reference, message.number
+        ours = reference is not None and (number, message.mark) == (reference.number, mark_of(reference, member.sent))
+        under_way = message.centre_born < self.born or (reference is not None and number < reference.number)
+        if message.mark and not ours and not under_way:
+            if reference is not None or not member.asked:
+                self.notes.append(
+                    f"{message.site} has a reference of {self.rule.name!r} that this centre does not know: the centre "
+                    "was restored, or is not the only one; the site is asked for a report"
+                )
+            centre.forget(message.site)
+        centre.number, member.held = max(centre.number, number), max(member.held, number)
+        self.born = max(self.born, message.centre_born)  # sites take nothing from a centre that was born earlier
+        return ours
+
+    def _hear_otherwise(self, message: Message) -> str | None:
+        """A file of another rule is not for us; one of this rule with other settings is told of, if it is news."""
+        site, rule = message.site, self.rule
+        known = max(self.heard.get(site) or 0, self.site_born.get(site, 0))
+        if not rule.is_otherwise(message.digest) or max(message.as_of, message.born) <= known:
+            return None
+        self.otherwise[site] = max(self.otherwise.get(site, 0), message.as_of)
+        return f"the settings of {rule.name!r} at {site} are not those of this centre; both need the same"
 
     def settle(self, now: int) -> None:
         """Do what the reports allow, and note since when the state is what it is."""
@@ -115,7 +146,8 @@ class CentreState:
             self.value_as_of = min(reports)
             if centre.side is not before:
                 self.side_since = min(reports)
-        if centre.unsettled() or centre.side is None:
+        lost = any(member.reference is None for member in centre.members.values())
+        if centre.unsettled() or centre.side is None or lost:
             self.unknown_since = now if self.unknown_since is None else self.unknown_since
         else:
             self.unknown_since = None
@@ -155,6 +187,8 @@ class CentreState:
             "newest": member.newest,
             "confirmed": member.confirmed,
             "asked": member.asked,
+            "held": member.held,
+            "otherwise": site in self.otherwise and self.otherwise[site] > (self.heard[site] or 0),
             "has_report": report is not None or reference is not None,
             "report": None if report is None else listed(report),
             "reference": None
@@ -184,17 +218,17 @@ def sync(rule: Rule, store: Path, folder: Path, now: int) -> Synced:
         for site, member in state.centre.members.items():
             if not member.asked:
                 _file(folder / TO_SITES, rule, site, "request").unlink(missing_ok=True)
-    return Synced(standing_of(content, now), tuple(problems))
+    return Synced(standing_of(content, now), (*problems, *state.notes))
 
 
 def _files(state: CentreState, folder: Path) -> dict[Path, bytes]:
     """The files that are not there yet as they must be; each is counted once."""
     rule, found = state.rule, {}
     for site, member in state.centre.members.items():
-        number, reference = 0, member.reference
+        number, reference = member.held, member.reference
         if reference is not None:
-            number = reference.number
-            facts = {"check": reference.check, "number": number, "site_born": state.counted_born[site]}
+            number = max(number, reference.number)
+            facts = {"check": reference.check, "number": reference.number, "site_born": state.counted_born[site]}
             vectors = (reference.estimate, reference.slack)
             message = Message(REFERENCE, rule.digest, site, state.born, vectors=vectors, **facts)
             found[_file(folder, rule, site, "reference")] = message.to_bytes(), "references"

@@ -19,6 +19,7 @@ from sketches.encoding.byte_planes import read_planes, write_planes
 from sketches.encoding.envelope import Reader, Writer
 from sketches.errors import CorruptError, WaneError
 from sketches.event_rules import MAX_TIME
+from sketches.monitoring.site import Reference
 from store.monitoring.rule import DIGEST
 
 REPORT, ALIVE, REFERENCE, REQUEST = 1, 2, 3, 4
@@ -27,8 +28,10 @@ _MOST_GRAINS: Final = 1 << 61
 GRAIN: Final = 1024.0  # numbers in files are multiples of its inverse
 SUFFIX: Final = ".wane-monitor"
 LARGEST: Final = 1 << 22  # bytes of a file
-_MAGIC: Final = b"wmo1"
+_MAGIC: Final = b"wmo2"
+_EARLIER: Final = b"wmo1"  # said nothing of the reference that a site holds
 _CHECKSUM: Final = 8
+_MARK: Final = 4  # bytes
 _MOST_FILES: Final = 20_000
 _MOST_NUMBERS: Final = 1 << 17
 _MOST: Final = 1 << 40  # of a check or reference
@@ -37,8 +40,9 @@ _MOST: Final = 1 << 40  # of a check or reference
 class Message(NamedTuple):
     """One file. `born` is when the sender's state was made: one that was lost and made anew counts from 1 again.
 
-    Of a report and a sign of life `check` and `as_of` are the site's; of a reference, `check` is the report that counts
-    and `site_born` that of the site which wrote it.
+    Of a report and a sign of life `check` and `as_of` are the site's; `number`, `mark` and `centre_born` tell which
+    reference it holds, and of which centre. Of a reference, `check` is the report that counts and `site_born` that of
+    the site which wrote it.
     """
 
     kind: int
@@ -50,6 +54,8 @@ class Message(NamedTuple):
     number: int = 0  # of the reference that is sent, asked under, or held by the site; 0: none
     site_born: int = 0
     vectors: tuple[Floats, ...] = ()  # of a report one, of a reference the estimate and the slack
+    centre_born: int = 0
+    mark: int = 0
 
     def to_bytes(self) -> bytes:
         writer = Writer()
@@ -58,6 +64,8 @@ class Message(NamedTuple):
             writer.varint(number)
         if self.kind in (REPORT, ALIVE):
             writer.varint(self.as_of)
+            writer.varint(self.centre_born)
+            writer.u32(self.mark)
         if self.kind == REFERENCE:
             writer.varint(self.site_born)
         body = writer.to_bytes()
@@ -72,6 +80,8 @@ class Message(NamedTuple):
     def from_bytes(cls, data: bytes) -> Message:
         """`CorruptError` where the bytes are not a whole message."""
         content, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+        if data.startswith(_EARLIER):
+            raise CorruptError("it was written by an earlier version of wane: sites and centre need the same one")
         if not data.startswith(_MAGIC):
             raise CorruptError("it is no file of ours")
         if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != checksum:
@@ -90,9 +100,11 @@ class Message(NamedTuple):
         reader = Reader(body)
         site = reader.blob().decode()
         born, check, number = reader.varint(), reader.varint(), reader.varint()
-        as_of = reader.varint() if kind in (REPORT, ALIVE) else 0
+        as_of, centre_born, mark = 0, 0, 0
+        if kind in (REPORT, ALIVE):
+            as_of, centre_born, mark = reader.varint(), reader.varint(), reader.u32()
         site_born = reader.varint() if kind == REFERENCE else 0
-        if max(check, number) > _MOST or max(born, as_of, site_born) > MAX_TIME:
+        if max(check, number) > _MOST or max(born, as_of, site_born, centre_born) > MAX_TIME:
             raise CorruptError("a number in it is out of range")
         vectors: list[Floats] = []
         rest = len(body) - reader.remaining
@@ -107,7 +119,17 @@ class Message(NamedTuple):
                 vectors.append(vector)
         if rest != len(body):
             raise CorruptError("it has trailing bytes")
-        return cls(kind, digest, site, born, check, as_of, number, site_born, tuple(vectors))
+        return cls(kind, digest, site, born, check, as_of, number, site_born, tuple(vectors), centre_born, mark)
+
+
+def mark_of(reference: Reference | None, sent: Floats | None) -> int:
+    """By which a reference is known, and the vector of the report that it counts: both sides must have the same."""
+    if reference is None or sent is None:
+        return 0
+    grains = [np.rint(vector * GRAIN).astype("<i8") for vector in (reference.estimate, reference.slack, sent)]
+    numbers = np.array([reference.number, reference.check], "<i8")
+    content = b"".join(part.tobytes() for part in (numbers, *grains))
+    return int.from_bytes(hashlib.blake2b(content, digest_size=_MARK).digest(), "little")
 
 
 def whole(vector: Floats) -> Floats:

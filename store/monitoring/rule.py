@@ -17,6 +17,7 @@ from sketches.records import dataclass
 from sketches.units import TimeUnit
 
 DIGEST: Final = 8  # bytes
+_OF_NAME: Final = 3  # of them
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,17 @@ class Rule:
 
     @cached_property
     def digest(self) -> bytes:
-        """Of all that sites and centre must agree about: a file with another one is of another rule, or of another
-        version of it."""
+        """Of the name, and of all else that sites and centre must agree about."""
         parts: Sequence[Any] = (
-            [self.name, list(self.streams), self.function, repr(self.value), self.window, repr(self.threshold)],
+            [list(self.streams), self.function, repr(self.value), self.window, repr(self.threshold)],
             [self.lease, self.promise, list(self.sites), self.sketch.family, repr(self.sketch.parameters)],
         )
-        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=DIGEST).digest()
+        name, rest = (json.dumps(part).encode() for part in (self.name, parts))
+        return _hashed(name, _OF_NAME) + _hashed(rest, DIGEST - _OF_NAME)
+
+    def is_otherwise(self, digest: bytes) -> bool:
+        """Whether a digest is of this rule by name, with other settings."""
+        return digest != self.digest and digest[:_OF_NAME] == self.digest[:_OF_NAME]
 
     @property
     def nothing(self) -> Readings:
@@ -69,3 +74,7 @@ class Rule:
     @property
     def lease_text(self) -> str:
         return format_duration(self.lease)
+
+
+def _hashed(text: bytes, size: int) -> bytes:
+    return hashlib.blake2b(text, digest_size=size).digest()

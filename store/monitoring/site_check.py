@@ -13,7 +13,7 @@ from sketches.monitoring.readings import Readings
 from sketches.monitoring.site import Reference, Report, Site
 from sketches.question import Question
 from sketches.records import dataclass
-from store.monitoring.messages import ALIVE, REFERENCE, REPORT, REQUEST, SUFFIX, Message, read_folder, whole
+from store.monitoring.messages import ALIVE, REFERENCE, REPORT, REQUEST, SUFFIX, Message, mark_of, read_folder, whole
 from store.monitoring.rule import Rule
 from store.monitoring.state_files import file_name, held, read_state, state_folder, write_state, write_whole
 from store.serving.store import Store
@@ -103,7 +103,13 @@ class SiteState:
     def message(
         self, kind: int, site: str, check: int, as_of: int, number: int, vectors: tuple[Floats, ...]
     ) -> Message:
-        return Message(kind, self.rule.digest, site, self.born, check, as_of, number, vectors=vectors)
+        mark = mark_of(self.site.reference, self.site.sent)
+        return Message(
+            *(kind, self.rule.digest, site, self.born, check, as_of, number),
+            vectors=vectors,
+            centre_born=self.centre_born,
+            mark=mark,
+        )
 
     def hear(self, message: Message, size: int) -> None:
         """Take what the centre has sent, in any order. A centre that was made anew counts from 1 again."""
@@ -148,7 +154,8 @@ def check_vector(rule: Rule, site: str, states: Path, folder: Path, now: int, ve
         said, message = "", None
         if report is not None:
             said = "repeat" if waits and not refresh else "report"
-            message = state.message(REPORT, site, report.check, report.as_of, report.reference, (report.vector,))
+            number = state.site.newest
+            message = state.message(REPORT, site, report.check, report.as_of, number, (report.vector,))
         elif now - state.spoke >= _half(rule):
             said = "alive"
             message = state.message(ALIVE, site, state.site.check, now, state.site.newest, ())
@@ -181,7 +188,12 @@ def _take_files(state: SiteState, site: str, folder: Path, size: int) -> list[st
     for path, _, found in read_folder(folder):
         if isinstance(found, str):
             problems.append(found)
-        elif found.kind in (REFERENCE, REQUEST) and found.site == site and found.digest == rule.digest:
+        elif found.kind not in (REFERENCE, REQUEST) or found.site != site:
+            continue
+        elif rule.is_otherwise(found.digest) and found.born > state.centre_born:
+            said = f"the settings of {rule.name!r} at the centre are not those here; both need the same"
+            problems.append(f"{path} was left out: {said}")
+        elif found.digest == rule.digest:
             try:
                 state.hear(found, size)
             except WaneError as error:

@@ -103,7 +103,11 @@ def _reason(state: Mapping[str, Any], now: int) -> str:
     sites, lease = state["sites"], state["lease"]
     if state["side"] is None:
         silent = [site for site, one in sites.items() if not one["has_report"]]
-        return f"no report has come yet of {listed(silent, 5)}" if silent else "the reports are not added up yet"
+        if not silent:
+            return "the reports are not added up yet"
+        otherwise = [site for site in silent if sites[site].get("otherwise")]
+        but = f"; the settings of {listed(otherwise, 5)} are not those of the centre" if otherwise else ""
+        return f"no report has come yet of {listed(silent, 5)}{but}"
     if state["unsettled"]:
         asked = [site for site, one in sites.items() if one["asked"]]
         waits = f"; reports were asked of {listed(asked, 5)}" if asked else ""
@@ -118,6 +122,10 @@ def _reason(state: Mapping[str, Any], now: int) -> str:
 
 def _late(site: str, one: Mapping[str, Any], now: int, lease: int) -> str:
     heard = one["heard"]
+    if one.get("otherwise"):
+        return f"the settings of {site} are not those of the centre any more"
+    if one["reference"] is None and one.get("held"):
+        return f"{site} has a reference that the centre does not know, and was asked for a report"
     if heard is not None and heard >= now - lease:
         return f"{site} has not taken up its newest reference"
     age = "at all" if heard is None else f"for {human_duration(now - heard)}"

@@ -85,6 +85,8 @@ class Field:
     step: int = 10  # seconds from check to check
     held: dict[tuple[str, int], Floats] = field(default_factory=dict)
     now: int = 1_000
+    behind: int = 0  # seconds that the centre's clock is behind
+    problems: tuple[str, ...] = ()  # that the centre told of at the last tick
 
     @property
     def store(self) -> Path:
@@ -105,10 +107,10 @@ class Field:
             _emptied(self.root / site / TO_SITES)
             mover.move(self.root / site / TO_CENTRE, self.root / "centre" / TO_CENTRE, tick, again=whole)
         mover.deliver(tick)
-        sync(self.rule, self.store, self.root / "centre", self.now)
+        self.problems = sync(self.rule, self.store, self.root / "centre", self.now - self.behind).problems
         _emptied(self.root / "centre" / TO_CENTRE)
         mover.lost, mover.latest = settings
-        (found,) = standings(self.store, self.now)
+        (found,) = standings(self.store, self.now - self.behind)
         return found
 
     def claimed(self) -> float:
