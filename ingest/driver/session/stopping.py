@@ -66,6 +66,9 @@ def stoppable() -> Iterator[Stopping]:
                     if signal.getsignal(number) is not signal.SIG_IGN:
                         signal.signal(number, stopping.stop)
             yield stopping
+    except Exception:
+        stopping.check()  # DuckDB makes another error of what is raised while it works
+        raise
     finally:
         root.removeFilter(_is_news)
 

@@ -135,6 +135,23 @@ def test_what_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_a_signal_that_comes_out_as_another_error_is_a_signal(number: signal.Signals) -> None:
+    """DuckDB says RuntimeError, "Query interrupted", of what is raised while it works; others stay."""
+
+    def query() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+        except Stopped:
+            raise RuntimeError("Query interrupted") from None
+
+    with pytest.raises(Stopped) as stopped, stoppable():
+        query()
+    assert stopped.value.exit_code == 128 + number
+    with pytest.raises(RuntimeError, match="by itself"), stoppable():
+        raise RuntimeError("by itself")
+
+
 def test_other_threads_set_no_handlers() -> None:
     """Python lets only the main thread do so; a run in another one goes without."""
     found: list[str] = []
