@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from sketches.arrays import Column, Floats, Ints, Rows
+from sketches.recent import Recent
 from sketches.records import dataclass
 from sketches.sampling.estimation.coefficients import Coefficients
 from sketches.sampling.estimation.horvitz_thompson import MOST_UNSEEN, DecayFactors, Sums
@@ -65,10 +66,23 @@ class GroupedInquiry(Inquiry):
             factors = decayed.factors[some]
             squares = np.square(factors)
             linear = [column[some] * factors for column in chosen.linear]
-            return [*linear, *(column[some] * squares for column in chosen.squared), (factors > 0.0).astype(np.float64)]
+            return [*linear, *(column[some] * squares for column in chosen.squared)]
 
-        found, sums = self.added_by_parts(faded, len(chosen.times), self.bounds(rows)), len(chosen.linear)
-        return Sums(found[:, :sums], found[:, sums:-1], found[:, -1].astype(np.int64))
+        bounds = self.bounds(rows)
+        found, sums = self.added_by_parts(faded, len(chosen.times), bounds), len(chosen.linear)
+        return Sums(found[:, :sums], found[:, sums:], self._used(decayed.factors, bounds))
+
+    def _used(self, factors: Floats, bounds: Rows) -> Ints:
+        """How many rows of each group have f > 0."""
+        if factors.all():
+            return np.diff(bounds)
+        counts = self.added_by_parts(lambda some: [(factors[some] > 0.0).astype(np.float64)], len(factors), bounds)
+        return counts[:, 0].astype(np.int64)
+
+    @cached_property
+    def kept(self) -> Recent[Any]:
+        """What was found for this question and serves several parts of its answer."""
+        return Recent(1)
 
     def bounds(self, rows: Rows | None = None) -> Rows:
         """Where the rows of each group begin, and where the last ends, among all rows or some."""

@@ -65,7 +65,8 @@ def leaned_sums(inquiry: GroupedInquiry, plain: Estimates, total: Total) -> Esti
         return plain
     limits = found.limits(inquiry.confidence, whole=isinstance(inquiry.decay.split()[0], NoDecay))
     some = _with(plain, worth, *(np.maximum(limit, 0.0) for limit in limits))
-    return _counted(inquiry).cut(some, ~worth & ~total.exact, found.values[:, 0])
+    few = ~worth & ~total.exact
+    return _counted(inquiry).cut(some, few, found.values[:, 0]) if few.any() else some
 
 
 def _counted(inquiry: GroupedInquiry) -> Counted:
@@ -144,7 +145,7 @@ def _lean(inquiry: GroupedInquiry, columns: tuple[int, ...]) -> LeanedSums | Non
 
 def _faded(inquiry: GroupedInquiry, known: KnownTotals) -> tuple[_Table, _Fading]:
     table: _Table = inquiry.sample.leanings.get("groups", lambda: _table(inquiry.sample, known))
-    return table, _fading(table, inquiry)
+    return table, inquiry.kept.get("fading", lambda: _fading(table, inquiry))
 
 
 def _left_of_f(inquiry: GroupedInquiry, table: _Table, fading: _Fading, some: slice = slice(None)) -> Floats:
