@@ -123,6 +123,13 @@ def test_sites_load_arrow_to_write_and_nothing_of_the_dashboard(path: Path, tmp_
     assert loaded("merge", centre, file) <= ASKING
 
 
+def test_boards_are_checked_without_figures(path: Path, tmp_path: Path) -> None:
+    """`wane board check` is for cron and for hooks: it reads boards, and draws none."""
+    board = 'title = "Calls"\n\n[[panel]]\n[panel.view]\nstream = "calls"\naggregate = "sum"\n'
+    (tmp_path / "calls.toml").write_text(board)
+    assert loaded("board", "check", "--store", str(path), "--boards", str(tmp_path)) <= ASKING
+
+
 def test_a_decay_is_shown_with_numpy_alone() -> None:
     """`wane decay` computes weights and opens no store."""
     assert loaded("decay", "exp:half_life=30m") == {"numpy"}

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dashboard.asking.answer_cache import AnswerCache
-from dashboard.boards.annotations import annotations_in
+from dashboard.boards.annotation_file import annotations_in
 from dashboard.boards.board import Board
 from dashboard.boards.board_folder import BoardFolder
 from dashboard.boards.desk import desk
-from dashboard.boards.export import page_of
 from dashboard.boards.toml_text import BoardError
 from sketches.errors import QuestionError, WaneError
 from sketches.units import SECOND
 from store.serving.catalogue import Catalogue
+from store.serving.store import Store
 from store.serving.timeline import read_moment
 
 
 def export(store: Path, boards: str | None, name: str, as_of: str, annotations: str | None) -> str:
     """A board of a store as an HTML file."""
+    from dashboard.asking.answer_cache import AnswerCache  # noqa: PLC0415  what checks boards needs no figures
+    from dashboard.boards.export import page_of  # noqa: PLC0415  likewise
+
     desk.admit(boards or "", annotations or "")
     if as_of:
         try:
@@ -37,7 +39,7 @@ def export(store: Path, boards: str | None, name: str, as_of: str, annotations: 
 def faults(store: Path, boards: str | None) -> tuple[int, list[str]]:
     """How many boards there are, and what is wrong with them, their views and annotations: a sentence each."""
     desk.admit(boards or "")
-    catalogue = AnswerCache(store).catalogue()
+    catalogue = Store(store).catalogue()
     folder = _folder(store)
     names = folder.names()
     found: list[str] = []

@@ -10,7 +10,8 @@ import pytest
 
 from dashboard.asking.answer_cache import AnswerCache
 from dashboard.asking.view import View
-from dashboard.boards.annotations import MOST_DRAWN, annotations_in, marks_of
+from dashboard.boards.annotation_file import annotations_in
+from dashboard.boards.annotations import MOST_DRAWN, marks_of
 from dashboard.boards.toml_text import BoardError
 from dashboard.figures.marks import Marked, mark_labels, mark_lines, mark_trace
 from dashboard.parts.series_chart import Mark
