@@ -102,10 +102,12 @@ def _quantile_at_one_time(inquiry: Inquiry, cuts: Cuts, at: int) -> Estimates:
     sample, (decayed,) = one.sample, one.factors
     factors = np.zeros(len(sample))
     factors[decayed.rows] = decayed.factors
-    order, bounds = sample.by_summed, np.array([0, len(sample)])
     compared = here.compared(sample)
     above = (compared >= here.ends.low, compared >= here.ends.middle, compared >= here.ends.high)
-    return ranked_above(one, order, bounds, factors, above, here.taus.low)
+    order = sample.by_summed
+    if (counts := above[0] & (factors > 0.0)).any():  # no other row is looked at
+        order = order[counts[order]]
+    return ranked_above(one, order, np.array([0, len(order)]), factors, above, here.taus.low)
 
 
 def ranked_above(
@@ -116,9 +118,10 @@ def ranked_above(
     sample, phi = inquiry.sample, inquiry.question.phi
     assert phi is not None
     masses, (values, smallest, greatest) = sample.weight_coefficients, sample.summed
+    factors = factors[order]
     squares = np.square(factors)
-    columns = [*(one * factors for one in masses.linear), *(one * squares for one in masses.squared)]
-    decayed = np.stack([column[order] for column in columns])
+    columns = [*(one[order] * factors for one in masses.linear), *(one[order] * squares for one in masses.squared)]
+    decayed = np.stack(columns)
     own = sample.measures is None  # what is ranked is what lies above the threshold
     groups = len(bounds) - 1
     ends = np.full(groups, smallest), np.full(groups, greatest)
@@ -132,7 +135,7 @@ def ranked_above(
     value, lower, upper = quantiles_above(ranking, phi, inquiry.confidence, inquiry.unseen_unit)
     if values.dtype.kind in "iu":
         lower, upper = apart(lower, upper)
-    counting = np.append(0, np.cumsum((factors > 0.0)[order] & ranking.above[1]))
+    counting = np.append(0, np.cumsum((factors > 0.0) & ranking.above[1]))
     return Estimates(value, lower, upper, np.diff(counting[bounds]))
 
 
