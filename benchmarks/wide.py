@@ -2,10 +2,10 @@
 
     python -m benchmarks.wide [--questions 2000] [--rows 34000000] [--only coverage bytes speed ingest] [--publish]
 
-Coverage: random questions to thinned samples (ε = 0.2, detail 1) of the real data sets in ../shared/data beside the
-repository, with copies of a tenth of their rows, against exact answers (`tests/support/wide.py`). Every ten questions
-have a fresh seed. Speed: `--rows` generated events with four fields in a store, against DuckDB over the same events as
-a native table, 2 threads, warm, turn by turn, as in `benchmarks.query`. `--publish` writes the sections of
+Coverage: random questions to stores of thinned samples (ε = 0.2, detail 1) of the real data sets in ../shared/data
+beside the repository, with copies of a tenth of their rows (`benchmarks/wide_coverage.py`), against exact answers
+(`tests/support/wide.py`). Speed: `--rows` generated events with four fields in a store, against DuckDB over the same
+events as a native table, 2 threads, warm, turn by turn, as in `benchmarks.query`. `--publish` writes the sections of
 docs/accuracy.md and docs/benchmarks.md.
 """
 
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -26,21 +26,20 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.stats import binom
 
 from benchmarks.ingest import FILES, MASTER, generate, ingested
 from benchmarks.query import DAY, FEW_POINTS, POINTS, START, STREAM, exact, exponential, holds, race, say
 from benchmarks.query import days as generated
 from benchmarks.report import publish, table
 from benchmarks.size import DATA, totals
+from benchmarks.wide_coverage import coverage
 from ingest.driver.session.spark import spark_session
 from sketches import Events, Question, Sample
-from sketches.errors import UnanswerableError
 from sketches.fields import FieldColumn, FieldKind, Fields
 from sketches.predicate import Predicate, columns_with
 from store import Run, SketchTables, Store, Stream, commit
 from store.writing.run import EPOCHS, SKETCHES
-from tests.support.wide import Wide, random_question
+from tests.support.wide import Wide
 
 SETS: Final = {
     "bikeshare14": ("subscriber", "end_terminal", "bike_id"),
@@ -62,17 +61,6 @@ KINDS: Final = {
     "status": FieldKind.INTEGER,
     "kilobytes": FieldKind.INTEGER,
 }
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A question that was asked, and whether the exact answer, or that of any group, lay outside; None: refused."""
-
-    name: str
-    kind: str  # of question
-    of: str
-    terms: int
-    missed: bool | None
 
 
 def load(name: str) -> Wide:
@@ -97,104 +85,6 @@ def load(name: str) -> Wide:
     which = which[order := np.lexsort(keys)]
     columns = [rows[part].to_numpy()[which] for part in ("id", "ts", "value", "weight")]
     return Wide(*columns, sources[order], {field: column[which] for field, column in fields.items()})
-
-
-def ask(name: str, wide: Wide, questions: int) -> Iterator[Trial]:
-    """Random questions, one in four split by a field."""
-    names = [f"source {number}" for number in range(int(wide.sources.max()) + 1)]
-    events, sources = wide.events(), wide.sources.astype(np.int32)
-    for number in range(questions):
-        if number % A_SEED == 0:
-            seed = number // A_SEED
-            sample = Sample.partial(events, sources, names, epsilon=0.2, detail=1, seed=seed)
-            rng = np.random.default_rng([seed, len(name)])
-            if number % (20 * A_SEED) == 0:
-                say(f"{name}: {number} questions asked, {sample.kept:,} of {len(wide.first):,} events kept")
-        grouped = number % 4 == 3
-        question = random_question(wide, rng, grouped=grouped)
-        if rng.random() < 0.25:
-            question = replace(question, counting="weight")
-        missed: bool | None = None
-        try:
-            if grouped:
-                missed = outside_by(wide, sample, question, by := str(rng.choice(list(wide.fields))))
-            elif (missed := outside(wide, sample, question)) is None:
-                continue
-        except UnanswerableError as error:
-            say(f"refused: {error}")
-        if missed:
-            say(f"missed: {name} seed {seed} {question}{f' by {by}' if grouped else ''}")
-        of = question.of if question.of in (None, "value", "weight") else "a field"
-        yield Trial(
-            name,
-            f"{question.aggregate}{', by a field' if grouped else ''}",
-            of or "-",
-            sum(1 for term in question.where.parts() for _ in term.leaves()),
-            missed,
-        )
-
-
-def outside(wide: Wide, sample: Sample, question: Question) -> bool | None:
-    """Whether the exact answer lies outside its interval; None where there is none."""
-    truth = wide.exact(question)
-    if np.isnan(truth):
-        return None
-    found = sample.answer(question)
-    return not inside(truth, found.lower, found.upper)
-
-
-def outside_by(wide: Wide, sample: Sample, question: Question, by: str) -> bool | None:
-    """Whether that of any group does, or a group that was not sampled is larger than is said."""
-    found = Sample.by_field(sample.askable_sample, by).answer(question)
-    truths = wide.exact_by(question, by)
-    places = {group: at for at, group in enumerate(found.names)}
-    unseen = [group for group in truths if group not in places]
-    if unseen:
-        plain = replace(question, aggregate="count", of=None, per=None, tau=None, phi=None, low=None, high=None)
-        counts = wide.exact_by(plain, by)
-        if max(counts[group] for group in unseen) > found.unseen_share * sum(counts.values()) * (1 + ROUNDING):
-            return True
-    asked = [(truths[group], at) for group, at in places.items() if not np.isnan(truths.get(group, np.nan))]
-    return any(not inside(truth, found.lower[at], found.upper[at]) for truth, at in asked)
-
-
-def inside(truth: float, lower: float, upper: float) -> bool:
-    slack = ROUNDING * max(abs(truth), 1e-12)
-    return bool(lower - slack <= truth <= upper + slack)
-
-
-def coverage(questions: int) -> list[str]:
-    trials: list[Trial] = []
-    for name in SETS:
-        trials += ask(name, load(name), -(-questions // len(SETS)))
-    refused = sum(one.missed is None for one in trials)
-    trials = [one for one in trials if one.missed is not None]
-    keys: dict[str, Callable[[Trial], object]] = {
-        "data": lambda one: one.name,
-        "question": lambda one: one.kind,
-        "of": lambda one: one.of,
-        "conditions": lambda one: one.terms,
-        "all": lambda one: "",
-    }
-    head = ("questions", "missed", "%", "chance")
-    return [
-        f"{len(trials):,} random questions with an answer, to thinned samples (ε = 0.2, detail 1) of the first "
-        f"{LONGEST:,} rows of each data set and copies of a tenth of them, at {CONFIDENCE:.0%}. Fields: "
-        + "; ".join(f"{name}: {', '.join(fields)}" for name, fields in SETS.items())
-        + ". Under *by a field* a question is missed where the interval of any group misses, or a group that was not "
-        "sampled is larger than is said. *Chance* is how likely as many misses are, or more, where 5% may miss. "
-        f"{refused} more were refused with a sentence: a ratio per a measure that may be negative.",
-        *(table((title, *head), counted(trials, key)) for title, key in keys.items()),
-    ]
-
-
-def counted(trials: list[Trial], key: Callable[[Trial], object]) -> list[tuple[object, ...]]:
-    rows = []
-    for group in sorted({key(one) for one in trials}, key=str):
-        some = [bool(one.missed) for one in trials if key(one) == group]
-        chance = float(binom.sf(sum(some) - 1, len(some), 1 - CONFIDENCE))
-        rows.append((group, f"{len(some):,}", sum(some), f"{100 * np.mean(some):.1f}", f"{chance:.2g}"))
-    return rows
 
 
 def costs() -> list[str]:
@@ -421,7 +311,11 @@ def main() -> None:
     command = shlex.join(["python", "-m", "benchmarks.wide", *sys.argv[1:]])
     with tempfile.TemporaryDirectory(prefix="wane-wide-", dir=options.folder) as folder:
         makers: dict[str, tuple[str, str, Callable[[], list[str]]]] = {
-            "coverage": ("accuracy.md", "Questions about fields", lambda: coverage(options.questions)),
+            "coverage": (
+                "accuracy.md",
+                "Questions about fields",
+                lambda: coverage(options.questions, SETS, load, LONGEST),
+            ),
             "bytes": ("benchmarks.md", "Bytes of fields", costs),
             "speed": ("benchmarks.md", "Questions about fields", lambda: speed(options.rows, Path(folder))),
             "ingest": ("benchmarks.md", "Ingest of fields", lambda: ingest(options.ingested, Path(folder))),

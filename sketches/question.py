@@ -154,6 +154,9 @@ class Question:
         if self.aggregate not in AGGREGATES:
             hint = did_you_mean(self.aggregate, AGGREGATES)
             raise QuestionError(f"aggregate {self.aggregate!r} is not one of {', '.join(AGGREGATES)}{hint}")
+        given: tuple[object, ...] = (self.where, self.share)
+        if not all(isinstance(one, Predicate) for one in given):
+            raise QuestionError("where and share are Predicates: text becomes one by Predicate.parse(text, columns)")
         self._check_numbers()
         self._take_share()
         self._take_threshold()

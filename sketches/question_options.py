@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sketches.durations import parse_duration
 from sketches.errors import QuestionError, WaneError
 from sketches.event_rules import WHOLE_NUMBER
+from sketches.suggestions import did_you_mean
 from sketches.vocabulary import AGGREGATES, COUNTINGS, EVENTS, EXAMPLES, RATE
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ def question_of(options: argparse.Namespace, as_of: int | None, columns: StreamC
 
 def _measured(aggregate: str, of: str | None) -> tuple[str, str | None]:
     """The aggregate that sketches know, and what it is of: a rate is a sum or a count, and a sum of events a count."""
+    known = (*AGGREGATES, RATE)
+    if aggregate not in known:
+        raise QuestionError(f"aggregate {aggregate!r} is not one of {', '.join(known)}{did_you_mean(aggregate, known)}")
     if of != EVENTS or aggregate == "ratio":
         return "sum" if aggregate == RATE else aggregate, of
     counts = {"sum": "count", "correlated-sum": "correlated-count", RATE: "count"}

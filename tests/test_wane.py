@@ -386,6 +386,7 @@ def test_a_gap_is_in_the_answer_for_people(tmp_path: Path, capsys: pytest.Captur
         ("sum --family smple", "family 'smple' is not in the store; it holds sample; did you mean 'sample'?"),
         ("inner-product --other wets", "source 'wets' is not in the store; it holds east, west; did you mean 'west'?"),
         ("medain", "aggregate 'medain' is not one of sum, count, mean"),
+        ("rates", "rate; did you mean 'rate'"),
         ("medain", "did you mean 'median'?"),
         ("sum --decay windw:1h", "unknown decay 'windw'; did you mean window?"),
         ("quantile", "aggregate 'quantile' needs phi"),

@@ -13,7 +13,7 @@ from sketches.records import dataclass
 
 @dataclass(frozen=True)
 class StreamColumns:
-    """Value, weight, time, source and fields; `names` are what the stream calls its value and its weight.
+    """Value, weight, time, source and fields; `names` are what the stream calls the first four.
 
     >>> columns = StreamColumns.of({"status": FieldKind.INTEGER}, value="latency_ms")
     >>> str(columns.parse("latency_ms >= 100 and status = 500")), columns.column("latency_ms")
@@ -24,10 +24,13 @@ class StreamColumns:
     names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fields: Mapping[str, FieldKind], *, value: str = "", weight: str = "") -> StreamColumns:
-        """A field has its own name, also where the value or the weight comes from a column of the same name."""
+    def of(
+        cls, fields: Mapping[str, FieldKind], *, value: str = "", weight: str = "", time: str = "", source: str = ""
+    ) -> StreamColumns:
+        """A field has its own name, also where another part of an event comes from a column of the same name; of such
+        parts the value comes first, then the weight."""
         types = columns_with(fields)
-        called = {"value": value, "weight": weight}
+        called = {"source": source, "time": time, "weight": weight, "value": value}
         return cls(types, {name: column for column, name in called.items() if name and name not in types})
 
     def parse(self, text: str) -> Predicate:

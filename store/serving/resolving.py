@@ -20,7 +20,7 @@ from sketches.estimate import Curve, Estimate, Series, Split, SplitSeries
 from sketches.event_rules import PlainColumn
 from sketches.events import Kind
 from sketches.measured_types import fitting, number_in
-from sketches.predicate import ColumnType, Literal, Predicate, StreamColumns, in_steps
+from sketches.predicate import EVENT_COLUMNS, ColumnType, Literal, Predicate, StreamColumns, in_steps
 from sketches.question import Counting, Question
 from sketches.sentences import Names
 from sketches.units import TimeUnit
@@ -48,21 +48,21 @@ def has_values(held: StoredStream) -> bool:
 
 def names_of(held: StoredStream) -> Names:
     """What the stream calls its value and its weight: the columns that they come from."""
+    return Names(_column_of(held, "value"), _column_of(held, "weight"))
 
-    def column(role: str) -> str:
-        stated = held.described.get(f"{role}_name")
-        if isinstance(stated, str) and stated:
-            return stated
-        found = PlainColumn.read(held.described.get(role))
-        return found.column or "" if found is not None else ""
 
-    return Names(column("value"), column("weight"))
+def _column_of(held: StoredStream, role: str) -> str:
+    """The column that a part of events comes from, or what the settings call it; empty where it is an expression."""
+    stated = held.described.get(f"{role}_name")
+    if isinstance(stated, str) and stated:
+        return stated
+    found = PlainColumn.read(held.described.get(role))
+    return found.column or "" if found is not None else ""
 
 
 def columns_of(held: StoredStream) -> StreamColumns:
     """The columns of the stream's events, under all their names."""
-    names = names_of(held)
-    return StreamColumns.of(held.fields, value=names.value, weight=names.weight)
+    return StreamColumns.of(held.fields, **{role: _column_of(held, role) for role in EVENT_COLUMNS})
 
 
 def resolved(question: Question, held: StoredStream, kind: Callable[[], Kind | None]) -> Question:

@@ -173,6 +173,7 @@ class Store:
         """
         start = time.perf_counter()
         held = self.catalogue(stream).stream(stream)
+        by = columns_of(held).column(by)
         if by != SOURCE:
             check_known("field", by, sorted(held.fields))
         selected = self._select(stream, question, sources, family or family_by_source(held))

@@ -216,3 +216,10 @@ def test_sums_above_a_threshold_are_correlated_aggregates(aggregate: str) -> Non
 def test_a_question_knows_what_it_adds_up(question: Question, masses: set[str]) -> None:
     """Of each event: 1, its weight, its value."""
     assert question.masses == masses
+
+
+@pytest.mark.parametrize("name", ["where", "share"])
+def test_a_text_is_no_predicate(name: str) -> None:
+    """It has to be parsed with the columns that a stream has; the sentence says how."""
+    with pytest.raises(QuestionError, match=r"where and share are Predicates.*Predicate\.parse"):
+        Question("selectivity", tau=1, **{name: "value > 3"})  # type: ignore[arg-type]

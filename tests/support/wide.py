@@ -101,6 +101,12 @@ class Wide:
         ages = question.as_of - times
         return np.where(ages >= 0, question.decay(np.maximum(ages, 0).astype(np.float64)), 0.0)
 
+    def rows(self, which: Any) -> Wide:
+        """Some of the rows that arrived, as a stream of their own."""
+        columns = (self.ids, self.times, self.values, self.weights, self.sources)
+        fields = {name: column[which] for name, column in self.fields.items()}
+        return Wide(*(column[which] for column in columns), fields)
+
     def exact(self, question: Question, inside: Any = True) -> float:
         """The exact answer, over the events that are `inside` besides; NaN where nothing counts."""
         f, about = self._counted(question, inside)
@@ -108,8 +114,13 @@ class Wide:
 
     def exact_by(self, question: Question, name: str) -> dict[Group, float]:
         """The exact answers of all groups of a field."""
-        f, about = self._counted(question, True)
         answer = _ANSWERS[question.aggregate.removeprefix("correlated-")]
+        if question.threshold is not None and question.threshold.own:
+            f, about = self._before_thresholds(question, True)
+            about = about & self._above_own(question, f, self.rows_by(name))
+            f = self._summed_by(question, f)
+        else:
+            f, about = self._counted(question, True)
         return {
             group: answer(_Some(self, rows), question, f[rows], about[rows])
             for group, rows in self.rows_by(name).items()
@@ -128,9 +139,7 @@ class Wide:
 
     def _counted(self, question: Question, inside: Any) -> tuple[Any, Any]:
         """What each of the distinct events counts, and which of them the question is about."""
-        f, about = self.faded(question), self.satisfy(question.where) & inside
-        if question.by_weight:
-            f = f * self.column("weight")
+        f, about = self._before_thresholds(question, inside)
         if question.threshold is not None:
             compared = self.column(question.compared)
             assert question.threshold.phi is not None
@@ -138,9 +147,25 @@ class Wide:
             about = about & (compared >= tau)
         elif question.tau is not None and question.aggregate.startswith("correlated"):
             about = about & (self.column("value") >= question.tau)
-        if question.sums and not question.of_value:  # the weight itself, however events are counted
-            f = self.faded(question)
-        return f, about
+        return self._summed_by(question, f), about
+
+    def _before_thresholds(self, question: Question, inside: Any) -> tuple[Any, Any]:
+        f, about = self.faded(question), self.satisfy(question.where) & inside
+        return (f * self.column("weight") if question.by_weight else f), about
+
+    def _summed_by(self, question: Question, f: Any) -> Any:
+        of_weight = question.sums and not question.of_value  # the weight itself, however events are counted
+        return self.faded(question) if of_weight else f
+
+    def _above_own(self, question: Question, f: Any, groups: Mapping[Group, Any]) -> Any:
+        """Which events are at or above the threshold of their own group."""
+        assert question.threshold is not None
+        assert question.threshold.phi is not None
+        compared, found = self.column(question.compared), np.zeros(len(f), bool)
+        for rows in groups.values():
+            tau = question.threshold.factor * quantile(compared[rows], f[rows], question.threshold.phi)
+            found[rows] = compared[rows] >= tau
+        return found
 
     def groups(self, name: str) -> dict[Group, Any]:
         """The groups of a field, and which of the distinct events are in each."""

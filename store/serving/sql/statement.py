@@ -290,6 +290,7 @@ class Reader:
         if more:
             raise self.text.refusal(more[0], f"{instead}, and no second one")
         name = one.name if isinstance(one, exp.Column) and len(one.parts) == 1 else ""
+        name = columns_of(self.stream).column(name)
         found = name if name in known else name.lower()
         if found not in known:
             raise self.text.refusal(one, f"{instead}{did_you_mean(found, known) if found else ''}")
@@ -299,7 +300,7 @@ class Reader:
         columns: list[str] = []
         for item in items:
             node, alias = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, None)
-            if isinstance(node, exp.Column) and key is not None and node.name.lower() == key.lower():
+            if isinstance(node, exp.Column) and key is not None and self._is_called(node.name, key):
                 if alias:
                     raise self.text.refusal(item, f"{key} keeps its name")
                 name = key
@@ -314,6 +315,9 @@ class Reader:
         if not self.measures:
             raise self.text.refusal(items[0], "expected an aggregate as well, like count(*)")
         return tuple(columns if key is None or key in columns else [key, *columns])
+
+    def _is_called(self, name: str, column: str) -> bool:
+        return column.lower() in (name.lower(), columns_of(self.stream).column(name).lower())
 
     @staticmethod
     def _why_no_column(key: str | None) -> str:

@@ -245,6 +245,33 @@ def test_the_stream_s_own_names_are_understood(whole: Store, wide: Wide, capsys:
     assert heavy["estimate"] == (wide.column("weight") > 4).sum()
 
 
+def test_time_and_source_go_by_the_names_of_their_columns(
+    wide: Wide, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In conditions, in a split and in its others; a field of the same name comes first."""
+    parts = wide_parts(wide, NAMES, DAY)
+    store = put(tmp_path / "w.duckdb", parts, time="at", source="service")
+    plain = put(tmp_path / "plain.duckdb", parts)
+    about = ["--aggregate", "count", "--as-of", str(SPAN)]
+    for own, known in (
+        (["--where", f"at >= {SPAN // 2} and latency_ms > 30"], ["--where", f"time >= {SPAN // 2} and value > 30"]),
+        (["--where", f"service != '{NAMES[0]}'"], ["--where", f"source != '{NAMES[0]}'"]),
+        (["--by", "service", "--top", "2"], ["--by", "source", "--top", "2"]),
+    ):
+        found, truth = answered(capsys, store, *about, *own), answered(capsys, plain, *about, *known)
+        for name in ("estimate", "items", "others", "by"):
+            assert found.get(name) == truth.get(name)
+    statement = "SELECT {0}, count(*) AS number FROM calls WHERE {1} >= '1970-01-01 10:00' GROUP BY {0}"
+    of_own, of_known = (
+        store.sql(statement.format(*names)).columns for names in (("service", "at"), ("source", "time"))
+    )
+    assert of_own == of_known
+    assert len(of_own["number"]) == len(NAMES)
+    named = put(tmp_path / "named.duckdb", parts, time="status", source="path")
+    split = answered(capsys, named, *about, "--by", "path")
+    assert {item["value"] for item in split["items"]} <= set(wide.exact_by(Question("count", as_of=SPAN), "path"))
+
+
 def test_weights_are_ranked_in_the_user_s_unit(tmp_path: Path) -> None:
     """Stored weights count hundredths."""
     size = 101
