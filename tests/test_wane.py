@@ -492,6 +492,7 @@ def test_compact_and_forget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "whole": False,
         "rows": len(CALLS.distinct()),
         "dropped": {},
+        "cut": 0,
     }
 
 
