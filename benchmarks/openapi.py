@@ -1,6 +1,6 @@
 """Requests to `wane serve` that Schemathesis generates from its own OpenAPI description: none fails or surprises.
 
-    python -m benchmarks.openapi [--examples 200] [--seed 1]
+    python -m benchmarks.openapi [--examples 200] [--seed 1] [--publish]
 
 needs the program `schemathesis` (pip install schemathesis, best in an environment of its own). A small store is served.
 The description is asked twice: as it is, where most requests name no stream that there is; and with the streams, fields
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,13 +22,19 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.report import publish, table
 from tests.dashboard.unit.api.servers import TOKEN, running
 from tests.support import wide_stores
 
 CHECKS: Final = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
-    "response_headers_conformance,negative_data_rejection,unsupported_method"
+    "response_headers_conformance,unsupported_method"
 )
+REFUSING: Final = f"{CHECKS},negative_data_rejection"  # what a description does not allow is refused
+CONFIGURATION: Final = """[checks.negative_data_rejection]
+expected-statuses = [400, 401, 403, 404, 405, 413, 414, 415, 422, "5xx"]
+"""
+HEAD: Final = ("description", "requests", "found")
 RECORD: Final = '[record.requests]\nstream = "requests"\naggregate = "count"\nby = "path"\n'
 CHOICES: Final = {
     "stream": [wide_stores.REQUESTS, wide_stores.LOGS],
@@ -84,6 +91,7 @@ def main() -> int:
     options.add_argument("--examples", type=int, default=200, help="of each operation (default 200)")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--program", default="schemathesis", help="where it is, if not on the PATH")
+    options.add_argument("--publish", action="store_true", help="write the section of docs/benchmarks.md")
     chosen = options.parse_args()
     if shutil.which(chosen.program) is None:
         print("schemathesis is missing: pip install schemathesis", file=sys.stderr)
@@ -94,20 +102,33 @@ def main() -> int:
         with running(wide_stores.build(folder), record, folder) as address:
             request = urllib.request.Request(f"{address}/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
             described = json.load(urllib.request.urlopen(request, timeout=10))
-            worst = 0
-            for kind, description in (("as it is", described), ("with this store's names", narrowed(described))):
+            (folder / "schemathesis.toml").write_text(CONFIGURATION)
+            worst, lines = 0, []
+            # this store's names are not all that the door takes
+            for kind, description, checks in (
+                ("as it is", described, REFUSING),
+                ("with this store's names", narrowed(described), CHECKS),
+            ):
                 (file := folder / "openapi.json").write_text(json.dumps(description))
                 print(f"== {kind}", flush=True)
-                worst = max(worst, asked(chosen, file, address))
+                code, said = asked(chosen, file, address, checks)
+                worst = max(worst, code)
+                cases = re.search(r"Test cases:\s+([\d,]+) generated, (.*)", said)
+                lines.append((kind, *(cases.groups() if cases else ("?", said[-80:]))))
+    if chosen.publish:
+        command = f"python -m benchmarks.openapi --examples {chosen.examples}"
+        publish("benchmarks.md", "Requests made of the description", command, table(HEAD, lines))
     return worst
 
 
-def asked(chosen: argparse.Namespace, file: Path, address: str) -> int:
-    """One run of Schemathesis; 0 where nothing was found."""
-    command = [chosen.program, "run", str(file), "--url", address, "--checks", CHECKS]
+def asked(chosen: argparse.Namespace, file: Path, address: str, checks: str) -> tuple[int, str]:
+    """One run of Schemathesis; 0 where nothing was found, and what it said."""
+    command = [chosen.program, "run", str(file), "--url", address, "--checks", checks]
     command += ["--max-examples", str(chosen.examples), "--seed", str(chosen.seed), "--suppress-health-check", "all"]
     command += ["--header", f"Authorization: Bearer {TOKEN}", "--request-timeout", "40", "--no-color"]
-    return subprocess.run(command, cwd=file.parent, check=False).returncode
+    done = subprocess.run(command, cwd=file.parent, check=False, stdout=subprocess.PIPE, text=True)
+    print(done.stdout, flush=True)
+    return done.returncode, done.stdout
 
 
 if __name__ == "__main__":
