@@ -286,11 +286,11 @@ def main() -> None:
     if failures:
         raise SystemExit(f"the server's log has {failures} traces")
     what = (
-        "A store of 34 million events over 30 days and 20 sources, epochs of 1 d (`benchmarks.query`'s), page Explore."
+        f"A store of {options.events / 1e6:g} million events over 30 days and 20 sources, epochs of 1 d "
+        "(`benchmarks.query`'s), page Explore."
     )
-    publish(
-        "benchmarks.md", "The dashboard", "python -m benchmarks.dashboard", report(first, found, counts, memory, what)
-    )
+    command = f"python -m benchmarks.dashboard --events {options.events} --opened {options.opened}"
+    publish("benchmarks.md", "The dashboard", command, report(first, found, counts, memory, what))
 
 
 if __name__ == "__main__":

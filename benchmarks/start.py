@@ -181,7 +181,8 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, metavar="DIR", help="where what is generated stays, for the next run")
     options = parser.parse_args()
     text = report(options.runs, options.rows, options.before, options.kept)
-    command = f"python -m benchmarks.start --runs {options.runs} --rows {' '.join(map(str, options.rows))}"
+    rows = f" --rows {' '.join(map(str, options.rows))}" if options.rows else ""
+    command = f"python -m benchmarks.start --runs {options.runs}{rows}"
     publish("benchmarks.md", "Start", command, text)
 
 
