@@ -4,7 +4,7 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -n 3 --dist worksteal
 # What the demo ingests with: spark, or local, which needs no Java.
 ENGINE ?= spark
-BENCHMARKS ?= start build families ecm answers size coverage thinned leaned audit query serving wide ingest engines sites dashboard
+BENCHMARKS ?= start first_row build families ecm answers size coverage thinned leaned audit query serving wide ingest engines sites dashboard
 
 VENV := .venv
 BIN := $(VENV)/bin
