@@ -2,8 +2,10 @@
 
 A share has two intervals. The one that is told holds the exact share of the events that came, as all intervals of wane
 do. The other one is wider: it also allows for the chance that brought these events and no others, as if each had come
-independently of the rest. Only shares that lie apart by both have *changed*; where only the first lie apart, the events
-that came do differ, but so few of them may do so in a stream that goes on as before.
+independently of the rest. The limits of how far two shares lie apart come from those of both, as in MOVER
+(`sketches.differences`): the two sides have no event in common, so what is chance on one is not on the other. Only
+shares that lie apart by both kinds of limits have *changed*; where they do only by the first, the events that came do
+differ, but so few of them may do so in a stream that goes on as before.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sketches.arrays import Flags, Floats
+from sketches.differences import Limited, differences
 from sketches.estimate import Group, trade_places
 from sketches.records import dataclass
 
@@ -82,7 +85,7 @@ class Change(NamedTuple):
     name: Name
     inside: tuple[float, float, float]  # share, lower and upper limit
     outside: tuple[float, float, float]
-    apart: float  # how far the limits lie apart, below 0 where they overlap
+    apart: float  # how far the shares lie apart at least, below 0 where they may be equal
     verdict: Verdict
     tie: bool
 
@@ -109,15 +112,17 @@ class Changes:
 
     @cached_property
     def ranked(self) -> tuple[Change, ...]:
-        """All groups: those that changed first, by how far their limits lie apart; then the others likewise."""
+        """All groups: those that changed first, by how far they lie apart at least; then the others likewise."""
         inside, outside = (
             Shares(*(np.concatenate([[], *(getattr(one, side)[at] for one in self.columns)]) for at in range(5)))
             for side in ("inside", "outside")
         )
         columns = [one.column for one in self.columns for _ in one.names]
         names = [name for one in self.columns for name in one.names]
-        apart = _apart(inside.lower, inside.upper, outside.lower, outside.upper)
-        beyond = _apart(inside.least, inside.most, outside.least, outside.most)
+        apart = _apart(Limited(*inside[:3]), Limited(*outside[:3]))
+        beyond = _apart(
+            Limited(inside.value, inside.least, inside.most), Limited(outside.value, outside.least, outside.most)
+        )
         difference = np.abs(inside.value - outside.value)
         changed, differs = (beyond > 0.0) & (apart > 0.0), apart > 0.0
         key = np.where(changed, beyond, np.where(differs, apart, np.nan_to_num(difference, nan=-1.0)))
@@ -138,13 +143,15 @@ class Changes:
         return sum(one.verdict is verdict for one in self.ranked)
 
 
-def _apart(lower: Floats, upper: Floats, other_lower: Floats, other_upper: Floats) -> Floats:
-    return np.maximum(lower - other_upper, other_lower - upper)
+def _apart(inside: Limited, outside: Limited) -> Floats:
+    """How far shares lie apart at least; below 0 where they may be equal."""
+    change = differences(inside, outside, 0.0).change
+    return np.asarray(np.maximum(np.maximum(change.lower, -change.upper), -1.0))
 
 
 def _ties(inside: Shares, outside: Shares, difference: Floats, changed: Flags) -> Flags:
     """Which of the changed groups may have another place among them, by how far their shares really lie apart."""
-    least = np.maximum(_apart(inside.lower, inside.upper, outside.lower, outside.upper), 0.0)
+    least = np.maximum(np.maximum(inside.lower - outside.upper, outside.lower - inside.upper), 0.0)
     most = np.maximum(inside.upper - outside.lower, outside.upper - inside.lower)
     found = np.zeros(len(changed), bool)
     found[changed] = trade_places(difference[changed], least[changed], most[changed])

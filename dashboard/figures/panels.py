@@ -77,7 +77,7 @@ def _panel(text: str, times: Sequence[Any], limits: tuple[Floats, Floats, Floats
                 "mode": "lines",
                 "line": {"width": 0},
                 "fill": "toself",
-                "fillcolor": faint(COLOURS[0], 0.25),
+                "fillcolor": faint(COLOURS[0], 0.14),
                 "hoverinfo": "skip",
             }
         ]

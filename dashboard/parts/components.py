@@ -127,7 +127,8 @@ def answer_card(answer: Answer, measure: str, view: View, stream: StoredStream, 
         unit = units.with_number("", measure).strip()
         st.metric(wording.safe(AGGREGATES[view.aggregate]), "no events yet" if early else number_of(answer, measure))
         if not early:
-            st.markdown(interval(answer, measure) + (f" {wording.safe(unit)}" if unit else ""))
+            between = ", in " if estimate.exact else " "  # no number stands before the unit of an exact one
+            st.markdown(interval(answer, measure) + (f"{between}{wording.safe(unit)}" if unit else ""))
         st.markdown(f":small[{wording.safe(sentence(answer, measure, view, stream, wording.zone(view.zone)))}]")
         if note and not early:
             st.caption(f":material/trending_up: {wording.safe(note)}")

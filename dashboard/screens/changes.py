@@ -332,8 +332,8 @@ def _table(found: ChangesAnswer, names: list[str], view: View, stream: StoredStr
         selection_mode="single-row",
         column_config={
             "verdict": st.column_config.TextColumn(
-                help="changed: the intervals lie apart, also if chance is allowed for. maybe chance: the events that "
-                "came do differ, but so few may by chance. cannot tell: the intervals overlap. tie: another one may "
+                help="changed: the shares lie apart, also if chance is allowed for. maybe chance: the events that "
+                "came do differ, but so few may by chance. cannot tell: they may be equal. tie: another one may "
                 "have changed as much."
             )
         },

@@ -108,7 +108,10 @@ def _heading(answers: AnswerCache, view: View, stream: StoredStream, asked: str,
         components.heading(asked, view)
         return
     early = components.is_early(answer, stream)
-    number = "" if early else components.number_of(answer, _measure(answers, view, stream))
+    measure = _measure(answers, view, stream)
+    number = "" if early else components.number_of(answer, measure)
+    if number and not measure.endswith(wording.PER_SECOND):  # the title says that
+        number = components.units_of(stream).with_number(number, measure)
     components.heading(wording.capitalised(answer.provenance.in_own_words), view, number)
 
 

@@ -147,7 +147,7 @@ def _together(changes: Changes) -> str:
     sure = percent_text(changes.confidence)
     if changes.exact:
         return f"All shares are exact; with {sure} confidence none is called changed that chance alone has moved."
-    return f"All intervals hold together at {sure} confidence; with that too, none is called changed that has not."
+    return f"All intervals hold together at {sure} confidence, and with {sure} none is called changed that has not."
 
 
 def _mass_dict(mass: Mass) -> dict[str, Any]:

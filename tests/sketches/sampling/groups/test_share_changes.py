@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from sketches import Events, Question, Sample
-from sketches.changes import Between, Changes, Verdict, edges_of
+from sketches.changes import Between, Changes, Mass, ShareChanges, Shares, Verdict, edges_of
 
 DAY = 86_400
 INSIDE, OUTSIDE = (2 * DAY, 3 * DAY), ((0, 2 * DAY), (3 * DAY, 4 * DAY))
 DELTA = 0.1
 NAMES = tuple(f"site {number:02d}" for number in range(8))
+MASS = Mass(100.0, 90.0, 110.0, 100)
 EVENTS_OF_ALL = Question("count", as_of=4 * DAY)
 
 Columns = Mapping[str, NDArray[Any]]
@@ -234,3 +235,19 @@ def test_numbers_are_cut_into_classes_at_round_numbers() -> None:
     assert all(float(f"{end:.2g}") == end for end in ends[1:])
     assert edges_of(np.zeros(0), np.zeros(0), 5).tolist() == []
     assert edges_of(np.full(50, 7.5), np.ones(50), 5).tolist() == [7.5]
+
+
+def test_two_shares_may_have_changed_although_their_intervals_touch() -> None:
+    """Both would have to be off at once, each to its very limit and towards the other: what their difference may be is
+    known better than that."""
+
+    def verdict(inside: tuple[float, float, float]) -> Verdict:
+        sides = (inside, (0.05, 0.045, 0.062))
+        shares = [Shares(*(np.array([number]) for number in (*side, *side[1:]))) for side in sides]
+        column = ShareChanges("place", ("p1",), *shares, groups=1, unseen=0.0)
+        (found,) = Changes((column,), MASS, MASS, 0.9, "", "sample").ranked
+        assert (found.apart > 0.0) == (found.verdict is Verdict.CHANGED)
+        return found.verdict
+
+    assert verdict((0.10, 0.06, 0.15)) is Verdict.CHANGED
+    assert verdict((0.10, 0.05, 0.15)) is Verdict.UNCLEAR
