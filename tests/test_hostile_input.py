@@ -8,7 +8,15 @@ import pytest
 
 from tests.support.hostile import TARGETS, tried
 
-INPUTS = {"wire format": 300, "segments": 200, "packed tables": 1000, "settings": 60, "decays": 2000, "addresses": 60}
+INPUTS = {
+    "wire format": 300,
+    "segments": 200,
+    "packed tables": 1000,
+    "monitor files": 500,
+    "settings": 60,
+    "decays": 2000,
+    "addresses": 60,
+}
 
 
 @pytest.mark.slow

@@ -87,6 +87,8 @@ class Message(NamedTuple):
         if hashlib.blake2b(content, digest_size=_CHECKSUM).digest() != checksum:
             raise CorruptError("its checksum does not match: it was cut short or changed on its way")
         begin = len(_MAGIC) + 1
+        if len(content) < begin + DIGEST:
+            raise CorruptError("it ends before it says what it is")
         kind, digest = content[begin - 1], content[begin : begin + DIGEST]
         if kind not in (REPORT, ALIVE, REFERENCE, REQUEST):
             raise CorruptError(f"it is of the unknown kind {kind}")

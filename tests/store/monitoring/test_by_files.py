@@ -3,6 +3,7 @@ wrong before."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from sketches import Events
 from sketches.arrays import Floats
 from sketches.countmin.ecm import Ecm
-from sketches.errors import WaneError
+from sketches.errors import CorruptError, WaneError
 from sketches.monitoring.site import Reference
 from store.monitoring.centre_sync import sync
 from store.monitoring.messages import ALIVE, REFERENCE, REPORT, SUFFIX, Message, mark_of, read_folder, whole
@@ -139,6 +140,14 @@ def test_every_changed_byte_is_noticed() -> None:
             Message.from_bytes(data[:at] + bytes([data[at] ^ 0x41]) + data[at + 1 :])
         with pytest.raises(WaneError):
             Message.from_bytes(data[:at])
+
+
+def test_a_file_that_ends_early_is_refused_also_with_a_right_checksum() -> None:
+    whole_one = Message(ALIVE, b"12345678", "north", 17, 3, 99, 2).to_bytes()[:-8]
+    for length in range(len(whole_one)):
+        begin = whole_one[:length]
+        with pytest.raises(CorruptError):
+            Message.from_bytes(begin + hashlib.blake2b(begin, digest_size=8).digest())
 
 
 def test_old_references_and_reports_change_nothing(tmp_path: Path) -> None:
