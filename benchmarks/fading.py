@@ -37,6 +37,8 @@ BUILT: Final[dict[str, dict[str, Any]]] = {
     "exponential": {"epsilon": 0.05, "decay": DECAY},
     "ecm": {"epsilon": 0.1, "delta": 0.1},
 }
+BETWEEN: Final = 5 * HOUR + 1_020  # windows end and begin between hours: nothing there is exact by luck
+WINDOWS: Final = ("window:1450m", "window:10030m")  # about a day and a week
 AGES: Final = {"as of now": 0, "a day ago": 1, "a week ago": 7, "30 days ago": 30, "180 days ago": 180, "300 days": 300}
 ASKED: Final = (
     ("histogram", {"aggregate": "count"}),
@@ -109,11 +111,11 @@ def widths(stores: Sequence[Store], year: Year) -> tuple[str, int, int]:
     for family, question in ASKED:
         if family not in stores[0].catalogue().stream("calls").sketches:
             continue
-        for decay in ("window:24h", "window:168h"):
+        for decay in WINDOWS:
             for which, store in zip(("faded", "not faded"), stores, strict=True):
                 cells = []
                 for days in AGES.values():
-                    as_of = newest - days * 24 * HOUR
+                    as_of = newest - days * 24 * HOUR - (BETWEEN if days else 0)
                     if as_of < 8 * 24 * HOUR:
                         cells.append("")
                         continue
