@@ -141,6 +141,8 @@ class Scene:
     outcome: Outcome = field(default_factory=Outcome)
     mounted: bool = False
     longest: float = 600.0  # seconds that a run may take
+    engine: str = "spark"
+    readers: int = READERS
 
     @property
     def disk(self) -> Path:
@@ -154,8 +156,12 @@ class Scene:
         for name in ("tmp", "disk", "clock", *(f"raw/{stream}" for stream in STREAMS)):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "clock/sitecustomize.py").write_text(CLOCK)
-        (self.folder / "wane.toml").write_text(SETTINGS.format(store=self.store))
-        (self.folder / "peace.toml").write_text(SETTINGS.format(store=self.folder / "peace.duckdb"))
+        for name, store in (("wane", self.store), ("peace", self.folder / "peace.duckdb")):
+            text = SETTINGS.format(store=store)
+            if self.engine == "local":  # it finds the types of JSON by itself
+                logs = text.index("schema", text.index("[streams.logs]"))
+                text = text[:logs] + text[text.index("\n", logs) + 1 :]
+            (self.folder / f"{name}.toml").write_text(text)
 
     @contextmanager
     def small_disk(self) -> Iterator[None]:
@@ -217,8 +223,9 @@ class Scene:
     def run(self, *more: str, config: str = "wane.toml", back: float = 0.0) -> subprocess.Popen[str]:
         paths = os.pathsep.join([str(self.folder / "clock"), str(ROOT)])
         tmp = str(self.folder / "tmp")
+        how = ("--engine", "local") if self.engine == "local" else ("--master", "local[1]")
         return subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "ingest", "--config", config, "--quiet", "--master", "local[1]", *more],
+            [sys.executable, "-c", COMMAND, "ingest", "--config", config, "--quiet", *how, *more],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -456,10 +463,14 @@ def _by_command(path: Path, stream: str, name: str) -> list[Any]:
 
 @contextmanager
 def readers(scene: Scene) -> Iterator[list[Path]]:
-    """Eight processes that ask for as long as the block takes."""
+    """Processes that ask for as long as the block takes."""
     until = PROCESSES.Event()
-    notes = [scene.folder / f"reader-{number}.jsonl" for number in range(READERS)]
-    processes = [PROCESSES.Process(target=read, args=(scene.store, at, until, file)) for at, file in enumerate(notes)]
+    numbers = range(READERS - scene.readers, READERS)
+    notes = [scene.folder / f"reader-{number}.jsonl" for number in numbers]
+    processes = [
+        PROCESSES.Process(target=read, args=(scene.store, number, until, file))
+        for number, file in zip(numbers, notes, strict=True)
+    ]
     for process in processes:
         process.start()
     try:
