@@ -26,3 +26,8 @@ def test_hostile_input_is_refused_in_our_words_or_taken(target: str, tmp_path: P
     found = tried(target, range(INPUTS[target]), tmp_path)
     assert found.faults == []
     assert 0 < found.taken <= found.inputs == INPUTS[target]
+
+
+def test_what_minutes_of_it_found_stays_mended(tmp_path: Path) -> None:
+    """Counters of an old format near the largest number that there is: sums of them overflowed."""
+    assert tried("wire format", range(8648, 8649), tmp_path).faults == []

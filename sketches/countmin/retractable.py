@@ -344,6 +344,8 @@ class Retractable(Sketch):
             if counters.min() < 0.0:
                 raise CorruptError("a counter is below 0, as before format 11 none was")
             turnover = max(turnover, float(counters.max()))  # they were cut off at 0, and then held more than was left
+        if turnover >= 1e290:
+            raise CorruptError("a counter is too large for sums of counters")
         if max(abs(total), float(np.abs(counters).max())) > turnover * (1.0 + 1e-6):
             raise CorruptError("a counter is larger than all that came and went")
         table = counters.reshape(parameters.rows, -1).copy()
