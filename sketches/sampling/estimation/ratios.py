@@ -40,7 +40,9 @@ def mean_of_sums(inquiry: Inquiry, sums: Sums, at_least: Floats | float = -np.in
     value, lower, upper = (base + scale * limit for limit in (value, lower, upper))
     lost = [noticed(abs(base) + np.abs(limit - base), limit) for limit in (lower, upper)]
     _, least_value, greatest_value = sample.summed
-    lower, upper = np.fmax(lower - lost[0], least_value), np.fmin(upper + lost[1], greatest_value)
+    lower, upper = lower - lost[0], upper + lost[1]
+    if least_value <= greatest_value:  # else there is no event at all
+        lower, upper = np.fmax(lower, least_value), np.fmin(upper, greatest_value)
     return Estimates(value, np.fmin(lower, value), np.fmax(upper, value), sums.used)
 
 
