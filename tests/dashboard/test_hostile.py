@@ -148,7 +148,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         lossy = epochs_of(None, ("two",), 2000, 0.9)
         commit(path, Run(Stream("gappy", EPOCH), SketchTables.of(lossy), NOON, NOON))
     commit(path, Run(Stream("silent", EPOCH), SketchTables.of([]), NOON, NOON))
-    assert dashboard_stores.damage(path, START + EPOCH + 900, "gappy") == 1
+    assert dashboard_stores.damage(path, START + EPOCH + 1000, "gappy") == 1
     assert dashboard_stores.damage(path, START + EPOCH, "damaged") == 1
     with serving(path, folder / "log") as found:
         yield found
