@@ -37,6 +37,7 @@ from benchmarks.browsing import FLAGS, PATIENCE, browser, served
 from benchmarks.query import build
 from benchmarks.report import publish, table
 
+SOURCES = 20  # of the store that is built
 CHART = ".js-plotly-plot"
 SHOWN_ERROR = "[data-testid=stException], [data-testid=stAlertContentError]"
 START = "stream=calls&aggregate=correlated-sum&tau=1000&decay=exp:half_life=6h&span=2w"
@@ -270,7 +271,7 @@ def main() -> None:
         store = options.store
         if store is None:
             say(f"building a store of {options.events:,} events")
-            store = build(Path(folder), options.events, sources=20).store
+            store = build(Path(folder), options.events, sources=SOURCES).store
         log = Path(folder) / "log"
         say("opening the first page")
         first = open_first(store, log, options.opened)
@@ -286,7 +287,8 @@ def main() -> None:
     if failures:
         raise SystemExit(f"the server's log has {failures} traces")
     what = (
-        f"A store of {options.events / 1e6:g} million events over 30 days and 20 sources, epochs of 1 d "
+        f"A store of {options.events / 1e6:g} million events over 30 days"
+        f"{'' if options.store else f' and {SOURCES} sources'}, epochs of 1 d "
         "(`benchmarks.query`'s), page Explore."
     )
     command = f"python -m benchmarks.dashboard --events {options.events} --opened {options.opened}"
