@@ -64,7 +64,7 @@ class ExponentialParameters:
         epsilon, unit = reader.f64(), TimeUnit(reader.u64(), reader.u64())
         spec = reader.blob()
         reader.done()
-        if not (unit.numerator and unit.denominator):
+        if not unit.possible:
             raise CorruptError("the time unit of a sketch is not a number of seconds")
         try:
             return cls.of(epsilon, spec.decode(), unit, seed)

@@ -18,6 +18,11 @@ class TimeUnit:
     numerator: int = 1
     denominator: int = 1
 
+    @property
+    def possible(self) -> bool:
+        """Whether it is a number of seconds, and an hour a number of it that can be counted with."""
+        return min(self.numerator, self.denominator) > 0 and 3_600 * self.denominator < self.numerator << 62
+
     def seconds(self, ages: Ints | Floats) -> Floats:
         if self.numerator == self.denominator == 1:
             return np.asarray(ages, np.float64)

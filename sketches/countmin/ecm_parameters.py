@@ -137,7 +137,7 @@ class EcmParameters:
         choices = ((keeping, KEEPINGS), (purpose, PURPOSES), (basis, BASES), (counting, COUNTINGS))
         if any(choice >= len(known) for choice, known in choices):
             raise CorruptError("the counters of an ecm sketch are of an unknown kind")
-        if not (unit.numerator and unit.denominator):
+        if not unit.possible:
             raise CorruptError("the time unit of a sketch is not a number of seconds")
         try:
             accuracy = cls(epsilon, delta, KEEPINGS[keeping], PURPOSES[purpose], BASES[basis], bits, unit, seed)

@@ -69,7 +69,7 @@ class DigestParameters:
         reader = Reader(data)
         epsilon, span, unit = reader.f64(), reader.u64(), TimeUnit(reader.u64(), reader.u64())
         reader.done()
-        if not (unit.numerator and unit.denominator):
+        if not unit.possible:
             raise CorruptError("the time unit of a sketch is not a number of seconds")
         try:
             return cls.of(epsilon, span, unit, seed)

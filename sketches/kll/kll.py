@@ -72,7 +72,7 @@ class KllParameters:
         epsilon, delta, items = reader.f64(), reader.f64(), reader.u8()
         unit = TimeUnit(reader.u64(), reader.u64())
         reader.done()
-        if not (unit.numerator and unit.denominator) or items >= len(_KINDS):
+        if not unit.possible or items >= len(_KINDS):
             raise CorruptError("the parameters of a sketch name no unit of time, or no kind of values")
         try:
             return cls.of(epsilon, delta, _KINDS[items], unit, seed)

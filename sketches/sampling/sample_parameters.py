@@ -74,6 +74,6 @@ class SampleParameters:
         reader.done()
         if not (0 < epsilon < 1 and 0 < delta < 1 and 0 < capacity <= _MOST_CAPACITY and copies):
             raise CorruptError("the accuracy or size of a sample is out of range")
-        if not (unit.numerator and unit.denominator):
+        if not unit.possible:
             raise CorruptError("the time unit of a sample is not a number of seconds")
         return cls(epsilon, delta, capacity, copies, unit, seed)

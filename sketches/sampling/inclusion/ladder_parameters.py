@@ -113,7 +113,7 @@ class LadderParameters:
             raise CorruptError("the accuracy or size of a sample is out of range")
         if not (FEWEST_BITS <= bits <= MOST_BITS and per_source < 1 << 62 and fine <= _MOST_SPAN):
             raise CorruptError("what a sample keeps is out of range")
-        if not (unit.numerator and unit.denominator):
+        if not unit.possible:
             raise CorruptError("the time unit of a sample is not a number of seconds")
         return cls(epsilon, delta, detail, capacity, per_source, fine, bits, unit, seed)
 
