@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 from ingest.driver.engine import EngineError, JobError
@@ -92,7 +92,7 @@ def spark_session(
         except Exception as error:  # py4j has many errors of its own for what the JVM refuses
             raise SparkError(f"Spark did not start: {first_line(error)}{_tail(log)}") from error
         try:
-            logging.getLogger("SQLQueryContextLogger").disabled = not verbose  # it would repeat errors that we report
+            _leave_errors_to_us(verbose)
             if verbose:
                 session.sparkContext.setLogLevel("WARN")
             if not str(session.sparkContext.master).startswith("local"):
@@ -113,6 +113,18 @@ def java_reached() -> Iterator[None]:
         raise
     except (Py4JError, ConnectionError) as error:
         raise JobError("Spark's Java cannot be reached any more: somebody ended it, or memory ran out") from error
+    except OSError as error:  # a cleaner took Spark's temporary folder, say
+        raise JobError(f"Spark lost what it works with: {error.strerror}: {error.filename}") from error
+
+
+def _leave_errors_to_us(verbose: bool) -> None:
+    """Unless they are wanted, print no stack traces of errors that we report, such as that Java has gone, by whatever
+    thread of pyspark and py4j notices first."""
+    logging.getLogger("SQLQueryContextLogger").disabled = not verbose
+    logging.getLogger("py4j").setLevel(logging.NOTSET if verbose else logging.CRITICAL + 1)
+    if not verbose:
+        for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+            setattr(server, "handle_error", lambda *_: None)  # noqa: B010  its class has it from the standard library
 
 
 def first_line(error: BaseException) -> str:

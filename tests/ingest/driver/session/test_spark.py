@@ -37,10 +37,19 @@ class Gone:
         raise self.error
 
 
+GONE = "Spark's Java cannot be reached any more: somebody ended it, or memory ran out"
+CLEANED = "Spark lost what it works with: No such file or directory: /tmp/spark/1"
+
+
 @pytest.mark.parametrize(
-    "error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("Answer from Java side is empty")]
+    ("error", "said"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), GONE),
+        (Py4JNetworkError("Answer from Java side is empty"), GONE),
+        (FileNotFoundError(2, "No such file or directory", "/tmp/spark/1"), CLEANED),
+    ],
 )
-def test_each_stream_says_that_java_has_gone(tmp_path: Path, error: Exception) -> None:
+def test_each_stream_says_what_it_lost(tmp_path: Path, error: Exception, said: str) -> None:
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw/1.csv").write_text("id,t\n1,10\n")
     (tmp_path / "raw/1.json").write_text('{"id": 1, "t": 10}\n')
@@ -48,6 +57,4 @@ def test_each_stream_says_that_java_has_gone(tmp_path: Path, error: Exception) -
     gone: Any = Gone(error)
     summary = job.run(read_settings(tmp_path / "wane.toml"), RunOptions(), Progress(quiet=True), gone)
     assert summary.exit_code == 1
-    assert [outcome.error for outcome in summary.outcomes] == [
-        "Spark's Java cannot be reached any more: somebody ended it, or memory ran out"
-    ] * 2
+    assert [outcome.error for outcome in summary.outcomes] == [said] * 2
