@@ -29,12 +29,12 @@ from pyspark.sql import SparkSession
 from benchmarks.ingest import MASTER, ingested
 from benchmarks.report import publish, table
 from benchmarks.streams import Generated
-from ingest.driver import reading
 from ingest.driver.configuration.settings import read_settings
 from ingest.driver.configuration.stream_kinds import StreamKinds
 from ingest.driver.parquet_reading import read_parquet
 from ingest.driver.session.spark import spark_session
 from ingest.driver.sketching import worker_settings
+from ingest.driver.spark import engine
 from ingest.executor import worker
 from ingest.executor.worker_settings import WorkerSettings
 from sketches import Sample
@@ -134,7 +134,7 @@ def timed(folder: Path, turns: int, spark: SparkSession) -> tuple[str, ...]:
     took: dict[bool, list[float]] = {True: [], False: []}
     for turn in range(turns + 1):
         for counting in (True, False) if turn % 2 else (False, True):
-            with patch.object(reading, "sketch_row_groups", worker.sketch_row_groups if counting else sketch_uncounted):
+            with patch.object(engine, "sketch_row_groups", worker.sketch_row_groups if counting else sketch_uncounted):
                 seconds = ingested(spark, folder, "*.parquet")
             if turn:  # the first turn warms up the workers
                 took[counting].append(seconds)

@@ -115,6 +115,13 @@ def test_make_wants_java_only_for_spark(engine: str, *, wants_java: bool) -> Non
     assert [word in answer.stdout for word in words] == [wants_java] * 2
 
 
+def test_every_benchmark_finds_what_it_imports() -> None:
+    """They run seldom: one that names a module by its old place would be noticed late."""
+    modules = sorted(f"benchmarks.{file.stem}" for file in (ROOT / "benchmarks").glob("*.py"))
+    answer = run([sys.executable, "-c", "".join(f"import {module}\n" for module in modules)], ROOT)
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_make_lists_every_target_that_people_call() -> None:
     """`make` alone names the targets, each with what it does."""
     if not shutil.which("make"):
